@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How a worker process meets the engine: one socket, one hello, one answer, then a few requests.
+ *
+ * The engine makes a SOCK_SEQPACKET socketpair (attach_pair), starts `sheaf-worker --attach FD` (or any other program
+ * that speaks this) with one end, and sends one hello: what to map, what to serve. Descriptors travel by SCM_RIGHTS, at
+ * most ATTACH_FDS_PER_MESSAGE in a message; the facts travel as JSON in a sealed memfd, so that a hello has no length
+ * limit and can be read by a person. The worker answers READY after every operator has been opened, or one line that
+ * says why not. From then on the socket carries only what shared memory cannot: descriptors of sources, and payload
+ * segments that came into being after the hello.
+ *
+ * All functions return 0 or a negative errno / SHEAF_E status. A closed other end is -EPIPE. Both sides must be of one
+ * build or at least of one ATTACH_VERSION: another version is SHEAF_E_ABI. What a worker sends is input: the engine's
+ * half checks lengths and types and never blocks on a worker when the socket is O_NONBLOCK (-EAGAIN).
+ *
+ * Threads: one per end at a time. Nothing here is async-signal-safe.
+ */
+#ifndef SRC_WORKER_ATTACH_H
+#define SRC_WORKER_ATTACH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <sheaf/operator.h>
+
+#define ATTACH_VERSION 1u
+#define ATTACH_FDS_PER_MESSAGE 250u /* the kernel's SCM_MAX_FD is 253 */
+#define ATTACH_LINE_BYTES 1024u     /* longest error line, with its NUL */
+#define ATTACH_NO_CHUNK UINT32_MAX
+
+enum attach_integrity { ATTACH_INTEGRITY_OFF = 0, ATTACH_INTEGRITY_CRASH, ATTACH_INTEGRITY_ALWAYS };
+
+/* A stretch of shared memory: a memfd, mapped from its start. fd -1: there is none. */
+struct attach_memory {
+    int fd;
+    uint64_t size_bytes;
+};
+
+/* One shard: what its workers write (board: rings, hints, event counts) and what only the shard writes (data: dispatch
+ * descriptors and the lines of the control rings). */
+struct attach_shard {
+    struct attach_memory board; /* mapped read-write */
+    struct attach_memory data;  /* mapped read-only; fd -1 when the board holds it all */
+    uint32_t node;              /* NUMA node, for "own node first" */
+};
+
+/* One payload segment, by the number that value references use (1..65535). `own`: this worker may write its leased
+ * chunks there, and its fd is writable; every other fd is read-only. */
+struct attach_segment {
+    struct attach_memory memory;
+    uint32_t number;
+    bool own;
+};
+
+/* One leased chunk of CHUNK_BYTES: number `chunk` (offset / CHUNK_BYTES) of own segment `segment`. */
+struct attach_chunk {
+    uint32_t segment;
+    uint32_t chunk;
+};
+
+/* One Call to serve. Calls stand in order of priority: the first is served first (drain first). */
+struct attach_call {
+    uint32_t call;           /* index of the Call in the Plan */
+    const char *name;        /* of the Call, for error lines */
+    const char *plugin_path; /* absolute path of the shared object */
+    const char *operator_name;
+    const struct sheaf_option_value *options; /* in the order of the declaration, defaults filled in */
+    uint32_t option_count;
+    uint32_t batch_rows; /* >= 1 */
+    uint32_t timeout_ms; /* of a row, or of a dispatch of a batch operator; 0: none. For information: the engine
+                            enforces it */
+    uint32_t input_count;
+    uint32_t output_count;
+    const sheaf_kind *output_kinds; /* [output_count]: resolved kinds, checked against every answer; 0: not checked */
+    uint64_t group_outputs;         /* bit i: output i is a group (outputs 0..63) */
+    uint64_t memory_budget_bytes;   /* goes into sheaf_open; 0: not limited */
+};
+
+struct attach_hello {
+    uint32_t layout;     /* shm layout version of the sender, compared by the receiver of the hello with its own */
+    uint32_t worker;     /* number of the worker: index of its lane and name in claim words */
+    uint32_t generation; /* how often this number was used before */
+    uint32_t pool;
+    uint32_t node; /* NUMA node the worker is pinned to */
+    bool crowded;  /* processes outnumber cores: never spin */
+    enum attach_integrity integrity;
+    uint64_t payload_limit_bytes; /* most payload bytes this worker may ever lease; 0: not limited */
+    const char *run_id;
+    const char *data_path; /* data folder for operators, or NULL */
+
+    struct attach_memory lane; /* the worker's own lane, read-write: claim page, completion rings, counters */
+    uint32_t shard_count;
+    const struct attach_shard *shards;
+    uint32_t segment_count;
+    const struct attach_segment *segments;
+    uint32_t chunk_count;
+    const struct attach_chunk *chunks;
+    uint32_t call_count;
+    const struct attach_call *calls;
+
+    void *memory; /* receiver only: owns all that the pointers above refer to; freed by attach_hello_free */
+};
+
+/* ---- the engine's half ---- */
+
+/* A socketpair: [0] stays with the engine (close-on-exec, non-blocking), [1] is the worker's (blocking, inherited by
+ * exec). */
+int attach_pair(int ret_sockets[2]);
+
+/* Sends the hello. Descriptors are duplicated by the kernel: the caller keeps its own. Waits for room in the socket at
+ * most `timeout_ms` in all (-1: without end), -ETIMEDOUT: the worker does not read. */
+int attach_send_hello(int socket, const struct attach_hello *hello, int timeout_ms);
+
+enum attach_reply_kind {
+    ATTACH_READY = 1,          /* every operator is open, the sandbox is closed */
+    ATTACH_ERROR,              /* the worker cannot serve: `line` says why; it exits */
+    ATTACH_REQUEST_DESCRIPTOR, /* answer with attach_answer_descriptor(socket, number, fd, 0 or negative errno) */
+    ATTACH_REQUEST_SEGMENT, /* `number` is a payload segment that was not in the hello: answer with its read-only fd */
+};
+
+struct attach_reply {
+    enum attach_reply_kind kind;
+    int32_t status;               /* ERROR: a negative status, SHEAF_E_ENVIRONMENT for what the installation lacks */
+    uint64_t number;              /* REQUEST_*: the source (struct file_prefix.source) or the segment */
+    char line[ATTACH_LINE_BYTES]; /* ERROR: one line, NUL-terminated, no control characters */
+};
+
+/* What the worker says next. -EAGAIN: nothing now (non-blocking socket); -EPIPE: it closed the socket; -EPROTO:
+ * nonsense. */
+int attach_receive_reply(int socket, struct attach_reply *ret_reply);
+
+/* Answers a request: a descriptor (the caller keeps its own), or fd -1 and a negative errno. `size_bytes` is the size
+ * of the segment or file. */
+int attach_answer_descriptor(int socket, uint64_t number, int fd, int status, uint64_t size_bytes);
+
+/* ---- the worker's half ---- */
+
+/* Receives the hello (blocking). Descriptors come close-on-exec and belong to the caller; attach_hello_free frees the
+ * text but closes none. `ret_line` (ATTACH_LINE_BYTES) gets a line on failure. */
+int attach_receive_hello(int socket, struct attach_hello *ret_hello, char *ret_line);
+void attach_hello_free(struct attach_hello *hello);
+/* Closes every descriptor of a received hello that is not -1. */
+void attach_hello_close(struct attach_hello *hello);
+
+int attach_send_ready(int socket);
+int attach_send_error(int socket, int status, const char *line);
+
+/* Asks for the descriptor of a source, blocking until the answer is there. The descriptor is the caller's, read-only.
+ */
+int attach_request_descriptor(int socket, uint64_t source, int *ret_fd);
+/* Asks for a payload segment that was not in the hello. */
+int attach_request_segment(int socket, uint32_t number, struct attach_memory *ret_memory);
+
+#endif
