@@ -24,6 +24,21 @@ struct value_ref {
 };
 static_assert(sizeof(struct value_ref) == 32, "part of the shared layout");
 
+/*
+ * What stands in the `prefix` bytes before `offset`, which begin 8-byte aligned:
+ *   bytes    the media type, NUL-terminated; prefix 0: none
+ *   tensor   struct sheaf_tensor
+ *   file     struct file_prefix, then the path, NUL-terminated. Without FILE_IN_MEMORY no data stands at `offset`, which
+ *            then may be the end of the segment; `length` is the size of the file in both cases
+ */
+#define FILE_IN_MEMORY 1u
+struct file_prefix {
+    uint64_t source; /* names the source to whoever can hand out its descriptor; 0: there is none */
+    uint32_t flags;
+    uint32_t path_bytes; /* with the NUL */
+};
+static_assert(sizeof(struct file_prefix) == 16, "part of the shared layout");
+
 /* A list in shared memory: this header, `count` references, then `error_count` struct list_error_ref. 64-byte aligned. */
 struct list_block {
     uint32_t count;
