@@ -37,7 +37,8 @@ struct plan_port {
     const char *name;  /* the first name it was given */
 };
 
-/* Who reads a Port: a Call input or another Port (as value, mask or member). */
+/* Who reads a Port: a Call input or another Port (as value, mask or member). Only live readers are listed, each once per
+ * Port. An EXPAND Port is no reader of its group: its Items come from the Expansion (plan_call.expansion_first). */
 struct plan_reader {
     bool is_call;
     uint32_t index; /* Call or Port */
@@ -80,6 +81,7 @@ struct plan_call {
     bool needs_final;  /* its Grains wait for final inputs (SEMANTICS section 4) */
 };
 
+/* Live Calls only; a Pool whose Calls are all dead has none, needs no worker and comes last. */
 struct plan_pool {
     const char *name;
     uint32_t call_first, call_count; /* into plan.pool_calls */
