@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A board: the two segments through which one shard offers work to all workers.
+ *
+ * `open` is written by the workers too: slots and heads of the ready rings, the event counts. `notice` is written by
+ * the shard and mapped read-only by workers: tails and epochs, the words `ready`, `coming`, `go` and `overflow` of each
+ * Call, and the dispatch table. Both begin with the same header, from which every process computes the same layout.
+ *
+ * A worker parks on ONE event count: that of its Pool. With several shards it is the one in the board of shard 0, which
+ * all shards and the supervisor bump. Each shard sleeps on the `shard` event count of its own board, which workers bump
+ * after they committed records, when they want memory, and when they find a ring empty while its `overflow` is set.
+ */
+#ifndef SHM_BOARD_H
+#define SHM_BOARD_H
+
+#include "shm/dispatch.h"
+#include "shm/event_count.h"
+#include "shm/ready_ring.h"
+#include "shm/segment.h"
+
+#define BOARD_MAGIC UINT64_C(0x3164726f62666873) /* "shfbord1" */
+#define BOARD_VERSION 1u
+#define BOARD_CALLS_MAX 1024u
+#define BOARD_POOLS_MAX 256u
+
+/* The rings of a Call, in the order a worker serves them, save that RETRY goes before READY and ISOLATION after it. */
+enum board_ring { BOARD_RETRY, BOARD_READY, BOARD_ISOLATION, BOARD_RINGS };
+
+struct board_shape {
+    uint32_t shard;
+    uint32_t call_count;
+    uint32_t pool_count;
+    uint32_t ring_capacity[BOARD_RINGS]; /* of each ring of every Call: powers of two */
+    uint32_t dispatch_capacity;          /* Grains that can be described at once: g is below it */
+    uint32_t reserved;
+};
+
+struct board_header {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t header_bytes;
+    struct board_shape shape;
+    uint32_t reserved;
+    uint64_t open_bytes;
+    uint64_t notice_bytes;
+};
+
+/* What the shard says about a Call. Relaxed hints, except that the shard stores `overflow` before it parks. */
+struct board_call {
+    shared_u32 ready;      /* rows that are READY, in the rings and in the arena */
+    shared_u32 coming;     /* rows of upstream Grains on their way here */
+    shared_u32 go;         /* 1: do not wait for a fuller batch */
+    shared_u32 overflow;   /* 1: work waits for room in a ring: who finds it empty bumps the shard */
+    shared_u32 batch_rows; /* how many rows to take at once now; 0: the plan's */
+    uint32_t reserved[27];
+};
+static_assert(sizeof(struct board_call) == FALSE_SHARING_BYTES, "part of the shared layout");
+
+struct board_layout {
+    uint64_t shard_events_at, pool_events_at, slots_at; /* in open */
+    uint64_t slots_stride[BOARD_RINGS];                 /* bytes of one ring of each kind */
+    uint64_t call_stride;                               /* bytes of all rings of one Call */
+    uint64_t open_bytes;
+    uint64_t calls_at, rings_at, dispatches_at; /* in notice */
+    uint64_t notice_bytes;
+};
+
+struct board {
+    struct segment open;
+    struct segment notice;
+    struct board_shape shape;
+    struct board_layout layout;
+    struct dispatch_table dispatches;
+    struct board_call *calls;
+    struct event_count *shard_events;
+    struct event_count *pool_events; /* pool_count of them */
+};
+
+/* Where things lie. -EINVAL: a shape that cannot be. */
+int board_plan(const struct board_shape *shape, struct board_layout *ret_layout);
+
+/*
+ * The shard: make both segments. Rings and words are committed at once, the dispatch table by board_commit_dispatches.
+ * -EINVAL, -ENOMEM, -ENOSPC, -EMFILE. The rings still want ready_producer_open.
+ */
+int board_create(const struct board_shape *shape, struct board *ret_board);
+
+/* The shard: make the slots of grains below `grain_count` usable (rounded up). Idempotent. -ENOSPC, -ENOMEM, -ERANGE.
+ */
+int board_commit_dispatches(const struct board *board, uint32_t grain_count);
+
+/* A worker: map what came by descriptor; owned by the board from success on. -EBADMSG: not of this version or damaged.
+ */
+int board_attach(int open_descriptor, int notice_descriptor, struct board *ret_board);
+
+void board_release(struct board *board);
+
+/* The view of one ring; `call` and `kind` in bounds (asserted). */
+struct ready_ring board_ring(const struct board *board, uint32_t call, enum board_ring kind);
+
+#endif

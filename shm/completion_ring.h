@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The records a worker sends to a shard, over an SPSC byte ring in the worker's own memory.
+ *
+ * Every claim ends with exactly one of ANSWER, FAIL, RAISED or RELEASED for its (grain, number), also a cancelled or
+ * recalled one; before it any number of CHILD records of that claim may come. A whole batch is committed at once. The
+ * reader copies a record out before it checks it (lengths, kinds, counts against the length, text termination is not
+ * needed) and calls nothing in it true: grain, number, segments and offsets are for the shard to check against what it
+ * knows.
+ */
+#ifndef SHM_COMPLETION_RING_H
+#define SHM_COMPLETION_RING_H
+
+#include "shm/spsc_ring.h"
+#include "shm/value_ref.h"
+
+enum completion_kind {
+    COMPLETION_ANSWER = 1, /* the row's outputs; for group outputs that were streamed kind 0 */
+    COMPLETION_FAIL,       /* a declared failure, or a broken contract the worker saw */
+    COMPLETION_RAISED,     /* the dispatch this row was in raised */
+    COMPLETION_RELEASED,   /* given back without having been run */
+    COMPLETION_CHILD,      /* one streamed child: a value per group output, kind 0: none for that output */
+    COMPLETION_EVICTED,    /* state kept under `key` is gone, its inputs are not read any more */
+    COMPLETION_LOG,        /* a line of text about a row, or about none (grain COMPLETION_NO_GRAIN) */
+    COMPLETION_KINDS,
+};
+
+#define COMPLETION_NO_GRAIN UINT32_MAX
+#define COMPLETION_VALUES_MAX 1024u
+#define COMPLETION_TEXT_BYTES_MAX 4096u /* longer texts are cut by the writer at a UTF-8 boundary */
+
+/*
+ * One record, to write or as read. Which fields count:
+ *   ANSWER    grain, number, child_count (CHILD records this claim sent), run_ns, values
+ *   FAIL      grain, number, child_count, run_ns, scope, class_id, text
+ *   RAISED    grain, number, run_ns, class_id, text
+ *   RELEASED  grain, number
+ *   CHILD     grain, number, ordinal, values
+ *   EVICTED   key
+ *   LOG       grain, number, level, text
+ * When read, values and text lie in the reader's own memory and are good until the next read. `text` is NUL-terminated
+ * there and may have NULs inside; all fields that do not count are 0.
+ */
+struct completion {
+    enum completion_kind kind;
+    uint32_t grain;
+    uint64_t number; /* of the dispatch */
+    uint64_t ordinal;
+    uint64_t child_count;
+    uint64_t run_ns; /* from start to end of the row */
+    uint64_t key;
+    uint32_t scope;    /* enum sheaf_scope: 0..2 */
+    uint32_t class_id; /* enum sheaf_class, below 256 */
+    uint32_t level;    /* 0 debug, 1 info, 2 warning */
+    uint32_t value_count;
+    uint32_t text_length_bytes;
+    const struct value_ref *values;
+    const char *text;
+};
+
+/* The smallest ring that takes a record with that many values and the longest text. */
+uint32_t completion_ring_bytes_min(uint32_t values_max);
+
+/* --- the worker: SPSC writer --- */
+
+/* Reserve and fill one record; spsc_commit makes it visible. -EAGAIN, -EMSGSIZE, -EBADMSG as spsc_reserve. */
+int completion_write(struct spsc_writer *writer, const struct completion *record);
+
+/* --- the shard --- */
+
+struct completion_reader {
+    struct spsc_reader ring;
+    void *copy; /* of the record at hand; the shard's own memory */
+    uint32_t copy_bytes;
+    bool broken;
+};
+
+int completion_reader_open(struct completion_reader *reader, const struct spsc_ring *ring); /* 0, -EINVAL, -ENOMEM */
+void completion_reader_close(struct completion_reader *reader);
+
+/*
+ * The next record. 0; -EAGAIN: none now; -EBADMSG: the worker wrote something that is no record: kill it, its death
+ * sorts out the rest (the ring gives nothing more). After a batch call spsc_release(&reader->ring), and bump the
+ * worker's event count when it may be waiting for room.
+ */
+int completion_read(struct completion_reader *reader, struct completion *ret_record);
+
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Dispatch descriptors: what a worker needs to know of a row, written by the shard before it pushes the row.
+ *
+ * The table lies in memory that workers map read-only. Slot g describes the Grain with index g. The shard may write
+ * slot g while no ready-ring slot names g and no page row that is not recalled or cancelled names g (PROTOCOL: P1);
+ * input handles do not change while any claim of g is live. A worker copies the descriptor after it claimed g in the
+ * ring (C1) and before it writes its page row (C3), and never reads the table for that row again: a recalled row may be
+ * described anew.
+ *
+ * A dispatch number counts the pushes of g, charged or not, and is never reset when the id is used for another Grain:
+ * it is what tells two claims of one id apart. It has 33 bits (it shares a word in the claim page) and wraps; only a
+ * handful of dispatches of one id are ever live at once, so equal means same.
+ */
+#ifndef SHM_DISPATCH_H
+#define SHM_DISPATCH_H
+
+#include <stddef.h>
+
+#include "shm/atomic.h"
+#include "shm/value_ref.h"
+
+#define DISPATCH_GRAIN_BITS 28u
+#define DISPATCH_GRAINS_MAX (1u << DISPATCH_GRAIN_BITS)
+#define DISPATCH_NUMBER_BITS 33u
+#define DISPATCH_NUMBER_MASK ((UINT64_C(1) << DISPATCH_NUMBER_BITS) - 1)
+#define DISPATCH_HOME_ANY UINT32_MAX
+#define DISPATCH_INPUTS_INLINE 8u
+#define DISPATCH_DEPTH_INLINE 8u
+
+/*
+ * Coordinate: (root, ordinal, ordinal, ...), `depth` numbers. Deeper than DISPATCH_DEPTH_INLINE or more inputs than
+ * DISPATCH_INPUTS_INLINE: `overflow` names a block that holds all of them: first `depth` uint64_t, then `input_count`
+ * struct value_ref; the inline arrays then hold the first ones.
+ */
+struct dispatch {
+    uint64_t number;     /* this dispatch of the Grain */
+    uint64_t key;        /* of the Entity: names it within the run */
+    uint64_t parent_key; /* of its direct parent Entity (state per parent); 0 in the root Domain */
+    uint64_t bytes;      /* estimated memory of the row, 0: unknown */
+    uint32_t grain;      /* g: says that this is the slot it should be */
+    uint32_t call;
+    uint32_t attempt; /* charged attempts before this one */
+    uint32_t home;    /* the worker that has its parent open: a hint, or DISPATCH_HOME_ANY */
+    uint32_t input_count;
+    uint16_t depth;
+    uint16_t flags;      /* DISPATCH_... */
+    uint64_t batch;      /* isolation ring: rows with the same number are one batch, else 0 */
+    uint64_t timeout_ns; /* of the row, 0: none */
+    uint64_t coordinate[DISPATCH_DEPTH_INLINE];
+    struct value_ref overflow; /* kind 0: not used */
+    struct value_ref inputs[DISPATCH_INPUTS_INLINE];
+    uint64_t reserved[11]; /* 0 */
+};
+static_assert(sizeof(struct dispatch) == 512, "part of the shared layout");
+static_assert(offsetof(struct dispatch, inputs) == 168, "part of the shared layout");
+
+enum {
+    DISPATCH_ALONE = 1u << 0, /* run as a batch of its own: a suspect */
+    DISPATCH_LAST = 1u << 1,  /* the last row of an isolation batch */
+};
+
+/* What may be looked at before a row is claimed: a hint, exact only if the claim then succeeds. */
+struct dispatch_peek {
+    uint32_t grain;
+    uint32_t call;
+    uint32_t home;
+    uint64_t key;
+    uint64_t parent_key;
+    uint64_t bytes;
+};
+
+struct dispatch_table {
+    struct dispatch *slots; /* const for workers: their mapping is read-only */
+    uint32_t capacity;
+};
+
+static inline uint64_t dispatch_next_number(uint64_t number)
+{
+    return (number + 1) & DISPATCH_NUMBER_MASK;
+}
+
+static inline uint64_t dispatch_table_bytes(uint32_t capacity)
+{
+    return (uint64_t)capacity * sizeof(struct dispatch);
+}
+
+/* Shard, P1: describe g = dispatch->grain. Asserts bounds (they are the shard's own). The push after it publishes it.
+ */
+void dispatch_write(const struct dispatch_table *table, const struct dispatch *dispatch);
+
+/* Any: look at g without having claimed it. -ERANGE: g is out of bounds. */
+int dispatch_peek(const struct dispatch_table *table, uint32_t grain, struct dispatch_peek *ret_peek);
+
+/* Worker, C2: copy the descriptor of a claimed g. -ERANGE: out of bounds; -EBADMSG: the slot does not describe g. */
+int dispatch_copy(const struct dispatch_table *table, uint32_t grain, struct dispatch *ret_dispatch);
+
+#endif
