@@ -4,10 +4,10 @@
  *
  * The engine makes a SOCK_SEQPACKET socketpair (attach_pair), starts `sheaf-worker --attach FD` (or any other program
  * that speaks this) with one end, and sends one hello: what to map, what to serve. Descriptors travel by SCM_RIGHTS, at
- * most ATTACH_FDS_PER_MESSAGE in a message; the facts travel as JSON in a sealed memfd, so that a hello has no length
- * limit and can be read by a person. The worker answers READY after every operator has been opened, or one line that
- * says why not. From then on the socket carries only what shared memory cannot: descriptors of sources, and payload
- * segments that came into being after the hello.
+ * most ATTACH_FDS_PER_MESSAGE in a message; the facts travel as MessagePack in a sealed memfd, so that a hello has no
+ * length limit and can be read by a person. The worker answers READY after every operator has been opened, or one line
+ * that says why not. From then on the socket carries only what shared memory cannot: descriptors of sources, and
+ * payload segments that came into being after the hello.
  *
  * All functions return 0 or a negative errno / SHEAF_E status. A closed other end is -EPIPE. Both sides must be of one
  * build or at least of one ATTACH_VERSION: another version is SHEAF_E_ABI. What a worker sends is input: the engine's
