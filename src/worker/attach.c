@@ -333,14 +333,14 @@ int attach_receive_reply(int socket, struct attach_reply *ret_reply)
     return 0;
 }
 
-int attach_answer_descriptor(int socket, uint64_t number, int fd, int status, uint64_t size_bytes)
+int attach_answer_descriptor(int socket, uint64_t number, int fd, int status)
 {
     assert((fd >= 0) == (status == 0) && status <= 0);
-    struct wire_message message = {.kind = WIRE_ANSWER, .status = status, .number = number, .size_bytes = size_bytes};
+    struct wire_message message = {.kind = WIRE_ANSWER, .status = status, .number = number};
     return wire_send(socket, &message, &fd, fd >= 0 ? 1 : 0);
 }
 
-static int request(int socket, enum wire_kind kind, uint64_t number, struct attach_memory *ret_memory)
+static int request(int socket, enum wire_kind kind, uint64_t number, int *ret_fd)
 {
     struct wire_message message = {.kind = kind, .number = number};
     int status = wire_send(socket, &message, NULL, 0);
@@ -358,20 +358,16 @@ static int request(int socket, enum wire_kind kind, uint64_t number, struct atta
     }
     if (message.status < 0)
         return message.status;
-    *ret_memory = (struct attach_memory){fd, message.size_bytes};
+    *ret_fd = fd;
     return 0;
 }
 
 int attach_request_descriptor(int socket, uint64_t source, int *ret_fd)
 {
-    struct attach_memory memory;
-    int status = request(socket, WIRE_WANT_DESCRIPTOR, source, &memory);
-    if (status == 0)
-        *ret_fd = memory.fd;
-    return status;
+    return request(socket, WIRE_WANT_DESCRIPTOR, source, ret_fd);
 }
 
-int attach_request_segment(int socket, uint32_t number, struct attach_memory *ret_memory)
+int attach_request_segment(int socket, uint32_t number, int *ret_fd)
 {
-    return request(socket, WIRE_WANT_SEGMENT, number, ret_memory);
+    return request(socket, WIRE_WANT_SEGMENT, number, ret_fd);
 }

@@ -27,28 +27,20 @@
 #define ATTACH_VERSION 1u
 #define ATTACH_FDS_PER_MESSAGE 250u /* the kernel's SCM_MAX_FD is 253 */
 #define ATTACH_LINE_BYTES 1024u     /* longest error line, with its NUL */
-#define ATTACH_NO_CHUNK UINT32_MAX
 
 enum attach_integrity { ATTACH_INTEGRITY_OFF = 0, ATTACH_INTEGRITY_CRASH, ATTACH_INTEGRITY_ALWAYS };
 
-/* A stretch of shared memory: a memfd, mapped from its start. fd -1: there is none. */
-struct attach_memory {
-    int fd;
-    uint64_t size_bytes;
-};
-
-/* One shard: what its workers write (board: rings, hints, event counts) and what only the shard writes (data: dispatch
- * descriptors and the lines of the control rings). */
+/* One shard's board (shm/board.h). */
 struct attach_shard {
-    struct attach_memory board; /* mapped read-write */
-    struct attach_memory data;  /* mapped read-only; fd -1 when the board holds it all */
-    uint32_t node;              /* NUMA node, for "own node first" */
+    int open_fd;   /* of board.open, read-write */
+    int notice_fd; /* of board.notice, read-only */
+    uint32_t node; /* NUMA node, for "own node first" */
 };
 
 /* One payload segment, by the number that value references use (1..65535). `own`: this worker may write its leased
  * chunks there, and its fd is writable; every other fd is read-only. */
 struct attach_segment {
-    struct attach_memory memory;
+    int fd;
     uint32_t number;
     bool own;
 };
@@ -72,24 +64,24 @@ struct attach_call {
                             enforces it */
     uint32_t input_count;
     uint32_t output_count;
-    const sheaf_kind *output_kinds; /* [output_count]: resolved kinds, checked against every answer; 0: not checked */
-    uint64_t group_outputs;         /* bit i: output i is a group (outputs 0..63) */
+    const sheaf_kind *output_kinds; /* [output_count]: as plan_port.kind (a group: list of the child's kind), checked
+                                       against every answer; SHEAF_NONE: not checked. NULL from a sender: none is */
     uint64_t memory_budget_bytes;   /* goes into sheaf_open; 0: not limited */
 };
 
 struct attach_hello {
-    uint32_t layout;     /* shm layout version of the sender, compared by the receiver of the hello with its own */
-    uint32_t worker;     /* number of the worker: index of its lane and name in claim words */
+    uint32_t worker;     /* number of the worker: its lane's, and the one claim words name it by */
     uint32_t generation; /* how often this number was used before */
-    uint32_t pool;
-    uint32_t node; /* NUMA node the worker is pinned to */
-    bool crowded;  /* processes outnumber cores: never spin */
+    uint32_t pool;       /* it parks on pool_events[pool] in the board of shard 0 */
+    uint32_t node;       /* NUMA node the worker is pinned to */
+    bool crowded;        /* processes outnumber cores: never spin */
     enum attach_integrity integrity;
     uint64_t payload_limit_bytes; /* most payload bytes this worker may ever lease; 0: not limited */
     const char *run_id;
     const char *data_path; /* data folder for operators, or NULL */
 
-    struct attach_memory lane; /* the worker's own lane, read-write: claim page, completion rings, counters */
+    int lane_own_fd;    /* of lane.own, read-write */
+    int lane_orders_fd; /* of lane.orders_segment, read-only */
     uint32_t shard_count;
     const struct attach_shard *shards;
     uint32_t segment_count;
@@ -115,7 +107,7 @@ int attach_send_hello(int socket, const struct attach_hello *hello, int timeout_
 enum attach_reply_kind {
     ATTACH_READY = 1,          /* every operator is open, the sandbox is closed */
     ATTACH_ERROR,              /* the worker cannot serve: `line` says why; it exits */
-    ATTACH_REQUEST_DESCRIPTOR, /* answer with attach_answer_descriptor(socket, number, fd, 0 or negative errno) */
+    ATTACH_REQUEST_DESCRIPTOR, /* answer with attach_answer_descriptor(socket, number, fd, 0) */
     ATTACH_REQUEST_SEGMENT, /* `number` is a payload segment that was not in the hello: answer with its read-only fd */
 };
 
@@ -150,6 +142,6 @@ int attach_send_error(int socket, int status, const char *line);
  */
 int attach_request_descriptor(int socket, uint64_t source, int *ret_fd);
 /* Asks for a payload segment that was not in the hello. */
-int attach_request_segment(int socket, uint32_t number, struct attach_memory *ret_memory);
+int attach_request_segment(int socket, uint32_t number, int *ret_fd);
 
 #endif

@@ -34,16 +34,15 @@ static void put_text(struct writer *writer, const char *text)
         msgpack_pack_str_with_body(&writer->packer, text, strlen(text));
 }
 
-/* The number of the descriptor among those sent (from 1; 0: none), and the size. */
-static void put_memory(struct writer *writer, const struct attach_memory *memory)
+/* The number of the descriptor among those sent, from 1; 0: none. */
+static void put_fd(struct writer *writer, int fd)
 {
     uint32_t number = 0;
-    if (memory->fd >= 0) {
-        writer->fds[writer->fd_count++] = memory->fd;
+    if (fd >= 0) {
+        writer->fds[writer->fd_count++] = fd;
         number = writer->fd_count;
     }
     put(writer, number);
-    put(writer, memory->size_bytes);
 }
 
 static void put_option(struct writer *writer, const struct sheaf_option_value *option)
@@ -82,7 +81,7 @@ static void put_option(struct writer *writer, const struct sheaf_option_value *o
 
 static void put_call(struct writer *writer, const struct attach_call *call)
 {
-    put_array(writer, 11);
+    put_array(writer, 10);
     put(writer, call->call);
     put_text(writer, call->name);
     put_text(writer, call->plugin_path);
@@ -96,14 +95,12 @@ static void put_call(struct writer *writer, const struct attach_call *call)
     put_array(writer, call->output_count);
     for (uint32_t at = 0; at < call->output_count; at++)
         put(writer, call->output_kinds != NULL ? call->output_kinds[at] : 0);
-    put(writer, call->group_outputs);
     put(writer, call->memory_budget_bytes);
 }
 
 static void put_hello(struct writer *writer, const struct attach_hello *hello)
 {
     put_array(writer, 16);
-    put(writer, hello->layout);
     put(writer, hello->worker);
     put(writer, hello->generation);
     put(writer, hello->pool);
@@ -113,16 +110,17 @@ static void put_hello(struct writer *writer, const struct attach_hello *hello)
     put(writer, hello->payload_limit_bytes);
     put_text(writer, hello->run_id);
     put_text(writer, hello->data_path);
-    put_memory(writer, &hello->lane);
-    put_array(writer, 5 * hello->shard_count);
+    put_fd(writer, hello->lane_own_fd);
+    put_fd(writer, hello->lane_orders_fd);
+    put_array(writer, 3 * hello->shard_count);
     for (uint32_t at = 0; at < hello->shard_count; at++) {
-        put_memory(writer, &hello->shards[at].board);
-        put_memory(writer, &hello->shards[at].data);
+        put_fd(writer, hello->shards[at].open_fd);
+        put_fd(writer, hello->shards[at].notice_fd);
         put(writer, hello->shards[at].node);
     }
-    put_array(writer, 4 * hello->segment_count);
+    put_array(writer, 3 * hello->segment_count);
     for (uint32_t at = 0; at < hello->segment_count; at++) {
-        put_memory(writer, &hello->segments[at].memory);
+        put_fd(writer, hello->segments[at].fd);
         put(writer, hello->segments[at].number);
         put(writer, hello->segments[at].own);
     }
@@ -138,7 +136,7 @@ static void put_hello(struct writer *writer, const struct attach_hello *hello)
 
 uint32_t hello_fd_limit(const struct attach_hello *hello)
 {
-    return 1 + 2 * hello->shard_count + hello->segment_count;
+    return 2 + 2 * hello->shard_count + hello->segment_count;
 }
 
 int hello_pack(const struct attach_hello *hello, msgpack_sbuffer *buffer, int *fds, uint32_t *ret_fd_count)
@@ -250,11 +248,10 @@ static struct reader take_array(struct reader *reader, uint32_t stride, uint32_t
     return inner;
 }
 
-static struct attach_memory take_memory(struct reader *reader)
+static int take_fd(struct reader *reader)
 {
     uint64_t number = take_u64(reader, reader->fd_count);
-    struct attach_memory memory = {number > 0 ? reader->fds[number - 1] : -1, take_u64(reader, INT64_MAX)};
-    return memory;
+    return number > 0 ? reader->fds[number - 1] : -1;
 }
 
 static void take_option(struct reader *outer, struct sheaf_option_value *ret_option)
@@ -322,17 +319,16 @@ static void take_call(struct reader *outer, struct attach_call *ret_call)
     for (uint32_t at = 0; at < ret_call->output_count && kinds != NULL; at++)
         kinds[at] = take_u32(&list);
     ret_call->output_kinds = kinds;
-    ret_call->group_outputs = take_u64(&reader, UINT64_MAX);
     ret_call->memory_budget_bytes = take_u64(&reader, UINT64_MAX);
 }
 
 static void take_shards(struct reader *reader, struct attach_hello *ret_hello)
 {
-    struct reader list = take_array(reader, 5, &ret_hello->shard_count);
+    struct reader list = take_array(reader, 3, &ret_hello->shard_count);
     struct attach_shard *shards = zone_array(reader, ret_hello->shard_count, sizeof *shards);
     for (uint32_t at = 0; at < ret_hello->shard_count && shards != NULL; at++) {
-        shards[at].board = take_memory(&list);
-        shards[at].data = take_memory(&list);
+        shards[at].open_fd = take_fd(&list);
+        shards[at].notice_fd = take_fd(&list);
         shards[at].node = take_u32(&list);
     }
     ret_hello->shards = shards;
@@ -340,10 +336,10 @@ static void take_shards(struct reader *reader, struct attach_hello *ret_hello)
 
 static void take_payload(struct reader *reader, struct attach_hello *ret_hello)
 {
-    struct reader list = take_array(reader, 4, &ret_hello->segment_count);
+    struct reader list = take_array(reader, 3, &ret_hello->segment_count);
     struct attach_segment *segments = zone_array(reader, ret_hello->segment_count, sizeof *segments);
     for (uint32_t at = 0; at < ret_hello->segment_count && segments != NULL; at++) {
-        segments[at].memory = take_memory(&list);
+        segments[at].fd = take_fd(&list);
         segments[at].number = (uint32_t)take_u64(&list, UINT16_MAX);
         segments[at].own = take_u64(&list, 1) != 0;
     }
@@ -359,7 +355,6 @@ static void take_payload(struct reader *reader, struct attach_hello *ret_hello)
 
 static void take_hello(struct reader *reader, struct attach_hello *ret_hello)
 {
-    ret_hello->layout = take_u32(reader);
     ret_hello->worker = take_u32(reader);
     ret_hello->generation = take_u32(reader);
     ret_hello->pool = take_u32(reader);
@@ -369,7 +364,8 @@ static void take_hello(struct reader *reader, struct attach_hello *ret_hello)
     ret_hello->payload_limit_bytes = take_u64(reader, UINT64_MAX);
     ret_hello->run_id = take_required_text(reader);
     ret_hello->data_path = take_text(reader);
-    ret_hello->lane = take_memory(reader);
+    ret_hello->lane_own_fd = take_fd(reader);
+    ret_hello->lane_orders_fd = take_fd(reader);
     take_shards(reader, ret_hello);
     take_payload(reader, ret_hello);
     struct reader list = take_array(reader, 1, &ret_hello->call_count);
@@ -412,19 +408,20 @@ void attach_hello_free(struct attach_hello *hello)
     hello->memory = NULL;
 }
 
-static void close_memory(const struct attach_memory *memory)
+static void close_fd(int fd)
 {
-    if (memory->fd >= 0)
-        close(memory->fd);
+    if (fd >= 0)
+        close(fd);
 }
 
 void attach_hello_close(struct attach_hello *hello)
 {
-    close_memory(&hello->lane);
+    close_fd(hello->lane_own_fd);
+    close_fd(hello->lane_orders_fd);
     for (uint32_t at = 0; at < hello->shard_count; at++) {
-        close_memory(&hello->shards[at].board);
-        close_memory(&hello->shards[at].data);
+        close_fd(hello->shards[at].open_fd);
+        close_fd(hello->shards[at].notice_fd);
     }
     for (uint32_t at = 0; at < hello->segment_count; at++)
-        close_memory(&hello->segments[at].memory);
+        close_fd(hello->segments[at].fd);
 }

@@ -19,7 +19,7 @@ enum wire_kind {
     WIRE_ERROR, /* status, line */
     WIRE_WANT_DESCRIPTOR,
     WIRE_WANT_SEGMENT,
-    WIRE_ANSWER, /* status, number, size; one descriptor when status is 0 */
+    WIRE_ANSWER, /* status, number; one descriptor when status is 0 */
 };
 
 /* A message travels up to the end of its line, its NUL included. */
@@ -29,11 +29,10 @@ struct wire_message {
     uint32_t kind;
     int32_t status;
     uint64_t number;
-    uint64_t size_bytes;
     uint32_t fd_total;
     char line[ATTACH_LINE_BYTES];
 };
-static_assert(offsetof(struct wire_message, line) == 36, "the fixed part of every message");
+static_assert(offsetof(struct wire_message, line) == 28, "the fixed part of every message");
 
 /* Sends one message with `fd_count` <= ATTACH_FDS_PER_MESSAGE descriptors. Kind and content are the caller's. */
 int wire_send(int socket, struct wire_message *message, const int *fds, uint32_t fd_count);
