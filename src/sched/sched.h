@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Scheduling decisions: what goes next, and what becomes of rows whose dispatch went wrong. Decisions only: the caller
+ * owns rings, workers and clocks, and passes the time in. One thread calls it. Memory is linear in the Entities alive
+ * at once.
+ *
+ * Per Call there are three queues, served in this order: retries whose back-off is over, READY rows (FIFO by the time
+ * they became READY), isolation batches (halves of a batch that raised, and single rows that must run alone). A row is
+ * in one queue or with the caller ("out"). Every row handed out by sched_next ends in exactly one of sched_done
+ * (answered, failed by declaration, or sealed), sched_requeue_uncharged, or a place in sched_failed.
+ *
+ * Recovery (SEMANTICS section 5): an attempt is charged only to a row that was marked RUNNING or that was alone. A
+ * batch that raised without a known culprit is halved; each half is one isolation batch that must be dispatched whole
+ * and alone.
+ */
+#ifndef SRC_SCHED_SCHED_H
+#define SRC_SCHED_SCHED_H
+
+#include "lineage/lineage.h"
+
+struct sched;
+
+int sched_create(const struct sheaf_plan *plan, const struct lineage_memory *memory, struct sched **ret_sched);
+void sched_destroy(struct sched *sched);
+
+/* ---- queues ---- */
+
+enum sched_queue { SCHED_RETRY, SCHED_READY, SCHED_ISOLATION };
+
+struct sched_row {
+    struct grain grain;
+    enum sched_queue queue;
+    uint32_t attempt;    /* charged attempts so far: what the operator sees */
+    uint32_t batch;      /* SCHED_ISOLATION: rows of one batch come one after another under one number; else 0 */
+    uint32_t batch_left; /* rows of that batch still to come after this one */
+    bool fresh_worker;   /* must run alone in a worker that has run nothing yet */
+};
+
+/* A Grain became READY. -ENOMEM. */
+int sched_ready(struct sched *sched, struct grain grain);
+/* 1 and the next row of the Call, or 0. Once the first row of an isolation batch has been taken its others come next.
+ */
+int sched_next(struct sched *sched, uint32_t call, uint64_t now_us, struct sched_row *ret_row);
+/* Rows that sched_next would give now, READY and retry queues; isolation rows. */
+uint32_t sched_queued(const struct sched *sched, uint32_t call);
+uint32_t sched_isolating(const struct sched *sched, uint32_t call);
+/* When the next back-off of any Call ends: 1 and the time, or 0 if none is running. */
+int sched_next_retry_us(const struct sched *sched, uint64_t *ret_us);
+/* A Grain is suppressed. True: it was queued here and is taken out (KEPT_OUT). False: it is out, ask the rings. */
+bool sched_cancel(struct sched *sched, struct grain grain);
+/* A row that is out is over: answered, failed for good, or its late result came in. */
+void sched_done(struct sched *sched, struct grain grain);
+/* A row that is out comes back without blame: recalled, its worker lost while it was only claimed. Front of the READY
+ * queue. */
+void sched_requeue_uncharged(struct sched *sched, struct grain grain);
+
+/* Of the Calls `calls`, the one to serve first: drain first (fewest Calls to an output), then lowest number. PLAN_NONE:
+ * none has anything to give now. */
+uint32_t sched_pick(const struct sched *sched, const uint32_t *calls, uint32_t count, uint64_t now_us);
+
+/* ---- recovery ---- */
+
+enum sched_event {
+    SCHED_RAISED,    /* run or run_batch returned an error, or answered too few rows or columns (class contract) */
+    SCHED_CRASHED,   /* the worker died (class crashed or oom) */
+    SCHED_TIMED_OUT, /* over the deadline: the worker was killed */
+};
+
+enum sched_verdict {
+    SCHED_SEAL_FAILED, /* fail it in lineage with the class given, then nothing more: it is forgotten here */
+    SCHED_SEAL_ABORT,  /* the same, and the Call's policy stops the run */
+    SCHED_RETRIED,     /* charged, queued again */
+    SCHED_REQUEUED,    /* innocent, queued again */
+    SCHED_ISOLATING,   /* queued again in an isolation batch */
+};
+
+#define SCHED_UNKNOWN UINT32_MAX
+
+struct sched_loss {
+    enum sched_event event;
+    enum sheaf_class class_id;
+    uint32_t call;
+    uint32_t culprit;     /* index into the rows: marked RUNNING (per-row operators), or SCHED_UNKNOWN */
+    uint32_t rows_before; /* CRASHED: rows this worker had run before these */
+};
+
+/*
+ * A dispatch of `count` rows of one Call went wrong. Leave out rows that are suppressed, answered or not started and
+ * cancelled. CLAIMED rows of a dead worker may be passed along: they are innocent. ret_verdicts[i] is for entities[i].
+ * For a batch operator that was run as a whole the culprit is SCHED_UNKNOWN; alone, a row is its own culprit.
+ */
+int sched_failed(struct sched *sched, const struct sched_loss *loss, const uint32_t *entities, uint32_t count,
+                 uint64_t now_us, enum sched_verdict *ret_verdicts);
+
+/* Charged attempts of a row so far. */
+uint32_t sched_attempt(const struct sched *sched, struct grain grain);
+/* Dispatches made only to isolate culprits. */
+uint64_t sched_isolation_batches(const struct sched *sched, uint32_t call);
+
+/* ---- admission ---- */
+
+struct sched_window {
+    uint64_t roots_max; /* roots in flight */
+    uint64_t bytes_max; /* 0: not limited */
+};
+
+/* May one more root of about `root_bytes` be admitted? The first root always may. */
+bool sched_may_admit(const struct sched_window *window, uint64_t roots, uint64_t bytes, uint64_t root_bytes);
+
+/* ---- state per parent ---- */
+
+/*
+ * Should a worker without the parent's state take one of its rows? `rows_left`: READY rows of the parent, `row_us`:
+ * measured cost of a row, `open_us`: measured cost of opening the parent there, `workers`: how many have it open
+ * already (0: any worker may). It repays when the rows the newcomer would take off the others cost more than opening.
+ */
+bool sched_may_spread(uint32_t rows_left, uint64_t row_us, uint64_t open_us, uint32_t workers);
+
+#endif
