@@ -122,9 +122,8 @@ struct attach_reply {
  * nonsense. */
 int attach_receive_reply(int socket, struct attach_reply *ret_reply);
 
-/* Answers a request: a descriptor (the caller keeps its own), or fd -1 and a negative errno. `size_bytes` is the size
- * of the segment or file. */
-int attach_answer_descriptor(int socket, uint64_t number, int fd, int status, uint64_t size_bytes);
+/* Answers a request: a descriptor (the caller keeps its own) and status 0, or fd -1 and a negative errno. */
+int attach_answer_descriptor(int socket, uint64_t number, int fd, int status);
 
 /* ---- the worker's half ---- */
 
