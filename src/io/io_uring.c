@@ -14,6 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #define USER_DATA_WAKE UINT64_MAX
 
@@ -94,9 +96,9 @@ static int enable(struct uring_state *state)
 {
     if (state->enabled)
         return 0;
-    int rc = io_uring_enable_rings(&state->ring);
-    if (rc < 0)
-        return rc;
+    /* liburing 2.3 declares io_uring_enable_rings but does not export it. */
+    if (syscall(SYS_io_uring_register, state->ring.ring_fd, IORING_REGISTER_ENABLE_RINGS, NULL, 0) < 0)
+        return -errno;
     state->enabled = true;
     return 0;
 }
