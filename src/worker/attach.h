@@ -59,11 +59,15 @@ struct attach_call {
     const char *operator_name;
     const struct sheaf_option_value *options; /* in the order of the declaration, defaults filled in */
     uint32_t option_count;
-    uint32_t batch_rows; /* >= 1 */
-    uint32_t timeout_ms; /* of a row, or of a dispatch of a batch operator; 0: none. For information: the engine
-                            enforces it */
+    uint32_t batch_rows;     /* >= 1 */
+    uint32_t timeout_ms;     /* of a row, or of a dispatch of a batch operator; 0: none. For information: the engine
+                                enforces it */
+    uint32_t operator_flags; /* sheaf_operator.flags, for workers that load no plug-in */
+    uint32_t widest_failure; /* plan_call.widest_failure */
+    uint32_t slots;          /* sheaf_operator.slots */
     uint32_t input_count;
     uint32_t output_count;
+    uint64_t group_outputs; /* bit i: output i is a group (SHEAF_PORT_GROUP); groups stand among the first 64 outputs */
     const sheaf_kind *output_kinds; /* [output_count]: as plan_port.kind (a group: list of the child's kind), checked
                                        against every answer; SHEAF_NONE: not checked. NULL from a sender: none is */
     uint64_t memory_budget_bytes;   /* goes into sheaf_open; 0: not limited */

@@ -81,7 +81,7 @@ static void put_option(struct writer *writer, const struct sheaf_option_value *o
 
 static void put_call(struct writer *writer, const struct attach_call *call)
 {
-    put_array(writer, 10);
+    put_array(writer, 14);
     put(writer, call->call);
     put_text(writer, call->name);
     put_text(writer, call->plugin_path);
@@ -91,7 +91,11 @@ static void put_call(struct writer *writer, const struct attach_call *call)
         put_option(writer, &call->options[at]);
     put(writer, call->batch_rows);
     put(writer, call->timeout_ms);
+    put(writer, call->operator_flags);
+    put(writer, call->widest_failure);
+    put(writer, call->slots);
     put(writer, call->input_count);
+    put(writer, call->group_outputs);
     put_array(writer, call->output_count);
     for (uint32_t at = 0; at < call->output_count; at++)
         put(writer, call->output_kinds != NULL ? call->output_kinds[at] : 0);
@@ -313,7 +317,11 @@ static void take_call(struct reader *outer, struct attach_call *ret_call)
     ret_call->batch_rows = take_u32(&reader);
     *reader.broken |= ret_call->batch_rows == 0;
     ret_call->timeout_ms = take_u32(&reader);
+    ret_call->operator_flags = take_u32(&reader);
+    ret_call->widest_failure = (uint32_t)take_u64(&reader, SHEAF_SCOPE_ROOT);
+    ret_call->slots = take_u32(&reader);
     ret_call->input_count = take_u32(&reader);
+    ret_call->group_outputs = take_u64(&reader, UINT64_MAX);
     list = take_array(&reader, 1, &ret_call->output_count);
     sheaf_kind *kinds = zone_array(&reader, ret_call->output_count, sizeof *kinds);
     for (uint32_t at = 0; at < ret_call->output_count && kinds != NULL; at++)
