@@ -15,12 +15,14 @@
 enum control_kind {
     CONTROL_FREE = 1, /* the value whose memory begins at `value` of segment `segment` has no reader left */
     CONTROL_EVICT,    /* drop what operators keep under key `value`, then send EVICTED */
-    CONTROL_CHUNK,    /* chunk number `value` is granted (of segment `segment`) */
+    CONTROL_CHUNK,    /* chunk number `value` is granted (of segment `segment`); CONTROL_NO_CHUNK: no more for now */
     CONTROL_UNWANTED, /* the result of grain `segment`, dispatch number `value`, is not wanted any more: it may stop
                          early */
     CONTROL_STOP,     /* end after the rows at hand: nothing more is claimed */
     CONTROL_KINDS,
 };
+
+#define CONTROL_NO_CHUNK UINT64_MAX
 
 struct control {
     enum control_kind kind;
