@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "topo/topo_internal.h"
+
+#include <errno.h>
+#include <hwloc.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "topo/cgroup.h"
+
+static int SHEAF_PRINTF(3, 4) fail(struct sheaf_error *error, int code, const char *format, ...)
+{
+    if (error != NULL) {
+        va_list values;
+
+        va_start(values, format);
+        vsnprintf(error->message, sizeof error->message, format, values);
+        va_end(values);
+        error->code = code;
+        error->row = 0;
+    }
+    return code;
+}
+
+static int load(hwloc_topology_t *ret_topology, const char *xml, struct sheaf_error *error)
+{
+    hwloc_topology_t topology;
+
+    if (hwloc_topology_init(&topology) < 0)
+        return fail(error, -ENOMEM, "hwloc: out of memory");
+    int rc = 0;
+    if (xml != NULL && xml[0] == '<')
+        rc = hwloc_topology_set_xmlbuffer(topology, xml, (int)strlen(xml) + 1);
+    else if (xml != NULL)
+        rc = hwloc_topology_set_xml(topology, xml);
+    if (rc == 0) {
+        hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+        rc = hwloc_topology_load(topology);
+    }
+    if (rc < 0) {
+        hwloc_topology_destroy(topology);
+        return fail(error, SHEAF_E_ENVIRONMENT, "topology %.200s: cannot be loaded: %s; is it an hwloc XML file?",
+                    xml == NULL     ? "of this machine"
+                    : xml[0] == '<' ? "given as XML"
+                                    : xml,
+                    strerror(errno));
+    }
+    *ret_topology = topology;
+    return 0;
+}
+
+/* The processing units this process may run on. hwloc has left out what the cpuset cgroup forbids already. */
+static hwloc_bitmap_t usable_set(hwloc_topology_t topology, bool loaded)
+{
+    hwloc_bitmap_t set = hwloc_bitmap_dup(hwloc_topology_get_topology_cpuset(topology));
+    hwloc_bitmap_t bound = hwloc_bitmap_alloc();
+
+    if (set != NULL && bound != NULL && !loaded && hwloc_get_cpubind(topology, bound, HWLOC_CPUBIND_PROCESS) == 0 &&
+        hwloc_bitmap_intersects(set, bound))
+        hwloc_bitmap_and(set, set, bound);
+    hwloc_bitmap_free(bound);
+    return set;
+}
+
+static int allocate(struct topo *topo, hwloc_topology_t topology)
+{
+    size_t pu_max = (size_t)hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PU);
+    size_t node_max = (size_t)hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE) + 1;
+    size_t device_max = 1;
+
+    for (hwloc_obj_t device = NULL; (device = hwloc_get_next_pcidev(topology, device)) != NULL;)
+        device_max++;
+    topo->cores = calloc(pu_max, sizeof *topo->cores);
+    topo->pus = calloc(pu_max, sizeof *topo->pus);
+    topo->nodes = calloc(node_max, sizeof *topo->nodes);
+    topo->devices = calloc(device_max, sizeof *topo->devices);
+    return topo->cores == NULL || topo->pus == NULL || topo->nodes == NULL || topo->devices == NULL ? -ENOMEM : 0;
+}
+
+/* Adds a core of `node` out of the usable units in `cpuset`. */
+static void add_core(struct topo *topo, uint32_t node, hwloc_const_bitmap_t cpuset, hwloc_const_bitmap_t usable)
+{
+    struct topo_machine *machine = &topo->machine;
+    struct topo_core *core = &topo->cores[machine->core_count];
+    int pu;
+
+    *core = (struct topo_core){.node = node, .pu_first = machine->pu_count};
+    for (pu = hwloc_bitmap_next(cpuset, -1); pu >= 0; pu = hwloc_bitmap_next(cpuset, pu))
+        if (hwloc_bitmap_isset(usable, (unsigned)pu)) {
+            topo->pus[machine->pu_count++] = (uint32_t)pu;
+            core->pu_count++;
+        }
+    if (core->pu_count > 0) {
+        machine->core_count++;
+        topo->nodes[node].core_count++;
+    }
+}
+
+/* Machines whose kernel tells nothing of cores have processing units only. */
+static void add_cores(struct topo *topo, hwloc_topology_t topology, uint32_t node, hwloc_const_bitmap_t cpuset,
+                      hwloc_const_bitmap_t usable)
+{
+    hwloc_obj_type_t type = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE) > 0 ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU;
+
+    topo->nodes[node].core_first = topo->machine.core_count;
+    for (hwloc_obj_t core = NULL; (core = hwloc_get_next_obj_by_type(topology, type, core)) != NULL;)
+        if (hwloc_bitmap_isincluded(core->cpuset, cpuset))
+            add_core(topo, node, core->cpuset, usable);
+}
+
+static struct topo_node *add_node(struct topo *topo, hwloc_obj_t node)
+{
+    struct topo_node *added = &topo->nodes[topo->machine.node_count++];
+
+    *added = (struct topo_node){
+        .os_index = node->os_index,
+        .core_first = topo->machine.core_count,
+        .memory_bytes = node->attr->numanode.local_memory,
+    };
+    topo->machine.ram_bytes += added->memory_bytes;
+    return added;
+}
+
+static bool is_listed(const struct topo *topo, hwloc_obj_t node)
+{
+    for (uint32_t i = 0; i < topo->machine.node_count; i++)
+        if (topo->nodes[i].os_index == node->os_index)
+            return true;
+    return false;
+}
+
+/* Nodes with usable cores first, then those that only have memory or whose cores another node has already. */
+static void add_nodes(struct topo *topo, hwloc_topology_t topology, hwloc_const_bitmap_t usable)
+{
+    hwloc_bitmap_t left = hwloc_bitmap_dup(usable);
+    hwloc_obj_t node = NULL;
+
+    while ((node = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, node)) != NULL)
+        if (hwloc_bitmap_intersects(node->cpuset, left)) {
+            uint32_t index = (uint32_t)(add_node(topo, node) - topo->nodes);
+
+            add_cores(topo, topology, index, node->cpuset, left);
+            hwloc_bitmap_andnot(left, left, node->cpuset);
+        }
+    while ((node = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, node)) != NULL)
+        if (!is_listed(topo, node))
+            add_node(topo, node);
+    hwloc_bitmap_free(left);
+}
+
+static uint32_t node_of(const struct topo *topo, hwloc_topology_t topology, hwloc_obj_t device)
+{
+    hwloc_obj_t near = hwloc_get_non_io_ancestor_obj(topology, device);
+
+    for (uint32_t i = 0; near != NULL && i < topo->machine.node_count; i++)
+        if (topo->nodes[i].core_count > 0 && hwloc_bitmap_isset(near->nodeset, topo->nodes[i].os_index))
+            return i;
+    return 0;
+}
+
+static enum topo_device_kind device_kind(hwloc_obj_t pci)
+{
+    unsigned base = pci->attr->pcidev.class_id >> 8;
+
+    if (base == 0x03 && pci->attr->pcidev.vendor_id == 0x10de)
+        return TOPO_GPU;
+    if (pci->attr->pcidev.class_id == 0x0108)
+        return TOPO_NVME;
+    return base == 0x02 ? TOPO_NIC : 0;
+}
+
+static void copy(char *to, size_t bytes, const char *from)
+{
+    snprintf(to, bytes, "%s", from);
+}
+
+/* Name, model and size from the operating system's objects under the PCI device. */
+static void describe_device(struct topo_device *device, hwloc_obj_t pci)
+{
+    const char *model = hwloc_obj_get_info_by_name(pci, "PCIDevice");
+
+    copy(device->name, sizeof device->name, device->bus_id);
+    if (model != NULL)
+        copy(device->model, sizeof device->model, model);
+    for (hwloc_obj_t os = pci->io_first_child; os != NULL; os = os->next_sibling) {
+        const char *memory = hwloc_obj_get_info_by_name(os, "CUDAGlobalMemorySize");
+        const char *size = hwloc_obj_get_info_by_name(os, "Size");
+
+        if (os->type != HWLOC_OBJ_OS_DEVICE || os->name == NULL)
+            continue;
+        if (memory != NULL || size != NULL)
+            device->size_bytes = strtoull(memory != NULL ? memory : size, NULL, 10) * 1024;
+        /* "cuda0" is the name that counts; anything else stands until it is seen */
+        if (strncmp(device->name, "cuda", 4) != 0 &&
+            (strcmp(device->name, device->bus_id) == 0 || strncmp(os->name, "cuda", 4) == 0))
+            copy(device->name, sizeof device->name, os->name);
+    }
+}
+
+static int compare_devices(const void *left, const void *right)
+{
+    const struct topo_device *a = left, *b = right;
+
+    return a->kind != b->kind ? (int)a->kind - (int)b->kind : strcmp(a->bus_id, b->bus_id);
+}
+
+static void add_devices(struct topo *topo, hwloc_topology_t topology)
+{
+    for (hwloc_obj_t pci = NULL; (pci = hwloc_get_next_pcidev(topology, pci)) != NULL;) {
+        struct topo_device *device = &topo->devices[topo->machine.device_count];
+        enum topo_device_kind kind = device_kind(pci);
+
+        if (kind == 0)
+            continue;
+        *device = (struct topo_device){.kind = kind, .node = node_of(topo, topology, pci)};
+        snprintf(device->bus_id, sizeof device->bus_id, "%04x:%02x:%02x.%01x", pci->attr->pcidev.domain,
+                 pci->attr->pcidev.bus, pci->attr->pcidev.dev, pci->attr->pcidev.func);
+        describe_device(device, pci);
+        topo->machine.device_count++;
+    }
+    qsort(topo->devices, topo->machine.device_count, sizeof *topo->devices, compare_devices);
+}
+
+static void set_limits(struct topo *topo)
+{
+    struct topo_machine *machine = &topo->machine;
+    struct cgroup_limits limits = {.memory_bytes = UINT64_MAX};
+
+    if (!machine->loaded)
+        cgroup_limits_own(&limits);
+    machine->quota_cores = limits.quota_cores;
+    machine->usable_cores = machine->core_count;
+    if (limits.quota_cores > 0 && ceil(limits.quota_cores) < machine->core_count)
+        machine->usable_cores = (uint32_t)ceil(limits.quota_cores);
+    machine->memory_limit_bytes = machine->ram_bytes;
+    copy(topo->memory_from, sizeof topo->memory_from, "RAM");
+    if (limits.memory_bytes < machine->ram_bytes) {
+        machine->memory_limit_bytes = limits.memory_bytes;
+        copy(topo->memory_from, sizeof topo->memory_from, limits.memory_from);
+    }
+    machine->memory_limit_from = topo->memory_from;
+}
+
+static int read_topology(struct topo *topo, hwloc_topology_t topology, struct sheaf_error *error)
+{
+    hwloc_bitmap_t usable = usable_set(topology, topo->machine.loaded);
+
+    if (usable == NULL || allocate(topo, topology) < 0) {
+        hwloc_bitmap_free(usable);
+        return fail(error, -ENOMEM, "topology: out of memory");
+    }
+    add_nodes(topo, topology, usable);
+    hwloc_bitmap_free(usable);
+    if (topo->machine.core_count == 0)
+        return fail(error, SHEAF_E_ENVIRONMENT, "topology: no usable core in it");
+    add_devices(topo, topology);
+    set_limits(topo);
+    topo->machine.cores = topo->cores;
+    topo->machine.nodes = topo->nodes;
+    topo->machine.pus = topo->pus;
+    topo->machine.devices = topo->devices;
+    return 0;
+}
+
+int topo_create(const char *xml, struct topo **ret_topo, struct sheaf_error *error)
+{
+    struct topo *topo = calloc(1, sizeof *topo);
+    hwloc_topology_t topology = NULL;
+
+    if (topo == NULL)
+        return fail(error, -ENOMEM, "topology: out of memory");
+    int rc = load(&topology, xml, error);
+    if (rc == 0) {
+        topo->machine.loaded = !hwloc_topology_is_thissystem(topology);
+        rc = read_topology(topo, topology, error);
+        hwloc_topology_destroy(topology);
+    }
+    if (rc < 0) {
+        topo_destroy(topo);
+        return rc;
+    }
+    *ret_topo = topo;
+    return 0;
+}
+
+void topo_destroy(struct topo *topo)
+{
+    if (topo == NULL)
+        return;
+    free(topo->cores);
+    free(topo->nodes);
+    free(topo->devices);
+    free(topo->pus);
+    free(topo);
+}
+
+const struct topo_machine *topo_machine(const struct topo *topo)
+{
+    return &topo->machine;
+}
