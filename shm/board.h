@@ -40,10 +40,11 @@ struct board_header {
     uint32_t version;
     uint32_t header_bytes;
     struct board_shape shape;
-    uint32_t reserved;
     uint64_t open_bytes;
     uint64_t notice_bytes;
 };
+static_assert(sizeof(struct board_header) == 64,
+              "part of the shared layout, without holes: headers are compared whole");
 
 /* What the shard says about a Call. Relaxed hints, except that the shard stores `overflow` before it parks. */
 struct board_call {

@@ -11,6 +11,7 @@
 #define SHM_CRASH_POINT_H
 
 #ifdef SHEAF_CRASH_POINTS
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Die at the k-th passage of `name` from now on, instead of what the environment says; NULL: never. Not thread-safe. */

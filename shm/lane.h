@@ -41,6 +41,7 @@ struct lane_header {
     uint64_t own_bytes;
     uint64_t orders_bytes;
 };
+static_assert(sizeof(struct lane_header) == 56, "part of the shared layout, without holes: headers are compared whole");
 
 /* Written by the worker, read by the supervisor: hints, none is relied on. */
 struct lane_counters {
@@ -103,7 +104,10 @@ int lane_plan(const struct lane_shape *shape, struct lane_layout *ret_layout);
 /* The engine: make both segments, committed. -EINVAL, -ENOMEM, -ENOSPC, -EMFILE. */
 int lane_create(const struct lane_shape *shape, struct lane *ret_lane);
 
-/* The engine: after recovery of a dead worker, everything as new. */
+/*
+ * The engine: after recovery of a dead worker, everything as new. Every shard then opens its reader and writer of this
+ * lane again.
+ */
 void lane_reset(struct lane *lane);
 
 /*
