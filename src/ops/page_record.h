@@ -46,11 +46,12 @@ enum {
     PAGE_MONOSPACE = 1u << 2,
     PAGE_RIGHT_TO_LEFT = 1u << 3, /* line: its base direction; span: its characters run that way */
     PAGE_VERTICAL = 1u << 4,      /* top to bottom, as in Japanese; lines follow from right to left */
-    PAGE_ROTATED = 1u << 5,      /* line runs in another direction than the page reads (a label turned by 90 degrees) */
-    PAGE_HIDDEN = 1u << 6,       /* drawn invisibly: a text layer put under a scan */
-    PAGE_SPACE_BEFORE = 1u << 7, /* span: the gap to the span before it reads as a space, which is not in the text */
-    PAGE_HYPHEN = 1u << 8,       /* line: ends in a hyphen that is there only because the line ends (soft hyphen) */
-    PAGE_FLAGS_ALL = (1u << 9) - 1,
+    PAGE_SPACE_BEFORE = 1u << 5,  /* span: the gap to the span before it reads as a space, which is not in the text */
+    PAGE_HIDDEN = 1u << 6,        /* drawn invisibly: a text layer put under a scan */
+    PAGE_HYPHEN = 1u << 7, /* line: its last character is a hyphen, which may be there only because the line ends */
+    PAGE_TURN_SHIFT = 8,   /* line: two bits, quarter turns clockwise by which it is turned from upright */
+    PAGE_TURN_MASK = 3u << PAGE_TURN_SHIFT,
+    PAGE_FLAGS_ALL = (1u << 10) - 1,
 };
 
 struct page_box {
