@@ -84,7 +84,8 @@ struct layout {
     uint32_t region_count;
     struct layout_task *tasks;
     uint32_t task_count, task_capacity;
-    float *numbers; /* scratch for medians */
+    uint32_t order_first_row, order_depth; /* of the range being ordered: its first row, depth of the last region */
+    float *numbers;                        /* scratch for medians */
 };
 
 void layout_fini(struct layout *layout);
