@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker/view.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LIST_MESSAGE_BYTES_MAX 65536u
+
+/* The prefix bytes of a reference, 8-byte aligned, or NULL. */
+static const char *prefix_at(struct payload_map *map, const struct value_ref *ref)
+{
+    if (ref->prefix > ref->offset || (ref->offset - ref->prefix) % 8 != 0)
+        return NULL;
+    return payload_map_at(map, ref->segment, ref->offset - ref->prefix, ref->prefix);
+}
+
+static int view_bytes(struct payload_map *map, const struct value_ref *ref, struct sheaf_value *ret_value)
+{
+    if (ref->prefix == 0)
+        return 0;
+    const char *media_type = prefix_at(map, ref);
+    if (media_type == NULL || memchr(media_type, 0, ref->prefix) == NULL)
+        return -EBADMSG;
+    ret_value->name = *media_type != '\0' ? media_type : NULL;
+    return 0;
+}
+
+static int view_tensor(struct payload_map *map, const struct value_ref *ref, struct sheaf_value *ret_value)
+{
+    const char *prefix = prefix_at(map, ref);
+    if (prefix == NULL || ref->prefix < sizeof(struct sheaf_tensor))
+        return -EBADMSG;
+    const struct sheaf_tensor *tensor = (const struct sheaf_tensor *)(const void *)prefix;
+    if (tensor->rank > 8 || tensor->dtype < SHEAF_U8 || tensor->dtype > SHEAF_DF64)
+        return -EBADMSG;
+    ret_value->tensor = tensor;
+    return 0;
+}
+
+int value_file_prefix(struct payload_map *map, const struct value_ref *ref, struct file_prefix *ret_prefix)
+{
+    const char *prefix = ref->segment != VALUE_INLINE ? prefix_at(map, ref) : NULL;
+    if (prefix == NULL || ref->prefix < sizeof *ret_prefix)
+        return -EBADMSG;
+    struct file_prefix copy;
+    memcpy(&copy, prefix, sizeof copy);
+    if (copy.path_bytes == 0 || copy.path_bytes > ref->prefix - sizeof copy ||
+        prefix[sizeof copy + copy.path_bytes - 1] != '\0')
+        return -EBADMSG;
+    *ret_prefix = copy;
+    return 0;
+}
+
+static int view_file(struct payload_map *map, const struct value_ref *ref, struct sheaf_value *ret_value)
+{
+    struct file_prefix prefix;
+    int status = value_file_prefix(map, ref, &prefix);
+    if (status < 0)
+        return status;
+    ret_value->name = prefix_at(map, ref) + sizeof prefix;
+    ret_value->length_bytes = ref->length;
+    if ((prefix.flags & FILE_IN_MEMORY) == 0)
+        return 0;
+    ret_value->data = payload_map_at(map, ref->segment, ref->offset, ref->length);
+    return ret_value->data != NULL ? 0 : -EBADMSG;
+}
+
+static int view_list(struct payload_map *map, const struct value_ref *ref, struct sheaf_list *list,
+                     struct sheaf_value *ret_value)
+{
+    list->map = map;
+    list->segment = ref->segment;
+    list->count = list->error_count = 0;
+    list->next = list->error_next = 0;
+    list->element_kind = SHEAF_LIST_OF(SHEAF_KIND_BASE(ref->kind), SHEAF_KIND_DEPTH(ref->kind) - 1);
+    ret_value->list = list;
+    if (ref->segment == VALUE_INLINE) /* the empty list needs no memory */
+        return ref->length == 0 ? 0 : -EBADMSG;
+    const struct list_block *shared = payload_map_at(map, ref->segment, ref->offset, sizeof *shared);
+    if (shared == NULL || ref->offset % 8 != 0)
+        return -EBADMSG;
+    struct list_block block = *shared;
+    uint64_t needed = sizeof block + (uint64_t)block.count * sizeof(struct value_ref) +
+                      (uint64_t)block.error_count * sizeof(struct list_error_ref);
+    if (block.count != ref->length || needed > block.bytes ||
+        payload_map_at(map, ref->segment, ref->offset, block.bytes) == NULL)
+        return -EBADMSG;
+    list->refs = (const struct value_ref *)(const void *)(shared + 1);
+    list->errors = (const struct list_error_ref *)(const void *)(list->refs + block.count);
+    list->count = block.count;
+    list->error_count = block.error_count;
+    ret_value->length_bytes = block.count;
+    return 0;
+}
+
+static int view_inline(const struct value_ref *ref, struct sheaf_value *ret_value)
+{
+    switch (SHEAF_KIND_BASE(ref->kind)) {
+    case SHEAF_BOOL:
+        ret_value->boolean = ref->offset != 0;
+        return 0;
+    case SHEAF_I64:
+    case SHEAF_F64:
+        ret_value->i64 = (int64_t)ref->offset; /* the same bits for f64 */
+        return 0;
+    case SHEAF_TEXT:
+    case SHEAF_BYTES:
+    case SHEAF_RECORD:
+        ret_value->data = "";
+        return ref->length == 0 && ref->prefix == 0 ? 0 : -EBADMSG;
+    default:
+        return -EBADMSG;
+    }
+}
+
+int value_view(struct payload_map *map, const struct value_ref *ref, struct sheaf_list *list,
+               struct sheaf_value *ret_value)
+{
+    uint32_t base = SHEAF_KIND_BASE(ref->kind);
+    if (base < SHEAF_BOOL || base > SHEAF_FILE || ref->kind >> 16 != 0)
+        return -EBADMSG;
+    struct sheaf_value value = {.kind = ref->kind};
+    int status = 0;
+    if (SHEAF_KIND_DEPTH(ref->kind) > 0) {
+        status = view_list(map, ref, list, &value);
+    } else if (base == SHEAF_FILE) {
+        status = view_file(map, ref, &value);
+    } else if (ref->segment == VALUE_INLINE) {
+        status = view_inline(ref, &value);
+    } else if (base < SHEAF_TEXT) {
+        status = -EBADMSG;
+    } else {
+        value.data = payload_map_at(map, ref->segment, ref->offset, ref->length);
+        value.length_bytes = ref->length;
+        if (value.data == NULL)
+            status = -EBADMSG;
+        else if (base == SHEAF_BYTES)
+            status = view_bytes(map, ref, &value);
+        else if (base == SHEAF_TENSOR)
+            status = view_tensor(map, ref, &value);
+    }
+    if (status == 0)
+        *ret_value = value;
+    return status;
+}
+
+void list_done(struct sheaf_list *list)
+{
+    if (list == NULL)
+        return;
+    list_done(list->inner);
+    free(list->inner);
+    free(list->message);
+    list->inner = NULL;
+    list->message = NULL;
+}
+
+int list_next(struct sheaf_list *list, struct sheaf_value *ret_value)
+{
+    if (list->next >= list->count)
+        return 0;
+    struct value_ref ref = list->refs[list->next];
+    if (SHEAF_KIND_DEPTH(ref.kind) > 0 && list->inner == NULL) {
+        list->inner = calloc(1, sizeof *list->inner);
+        if (list->inner == NULL)
+            return -ENOMEM;
+    }
+    if (ref.kind != list->element_kind && SHEAF_KIND_BASE(list->element_kind) != SHEAF_ANY)
+        return -EBADMSG;
+    int status = value_view(list->map, &ref, list->inner, ret_value);
+    if (status < 0)
+        return status;
+    list->next++;
+    return 1;
+}
+
+void list_rewind(struct sheaf_list *list)
+{
+    list->next = 0;
+    list->error_next = 0;
+}
+
+int list_error_next(struct sheaf_list *list, struct sheaf_list_error *ret_error)
+{
+    if (list->error_next >= list->error_count)
+        return 0;
+    struct list_error_ref ref = list->errors[list->error_next];
+    if (ref.message_length > LIST_MESSAGE_BYTES_MAX)
+        return -EBADMSG;
+    const char *text = payload_map_at(list->map, list->segment, ref.message_offset, ref.message_length);
+    char *message = text != NULL ? realloc(list->message, ref.message_length + 1) : NULL;
+    if (message == NULL)
+        return text == NULL ? -EBADMSG : -ENOMEM;
+    memcpy(message, text, ref.message_length);
+    message[ref.message_length] = '\0';
+    list->message = message;
+    *ret_error =
+        (struct sheaf_list_error){.ordinal = ref.ordinal,
+                                  .class_id = ref.class_id < SHEAF_CLASS_COUNT ? ref.class_id : SHEAF_CLASS_OPERATOR,
+                                  .message = message};
+    list->error_next++;
+    return 1;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From references in shared memory to the views operators read, with every bound checked on the way: a reference or a
+ * list block may have been written by a process that parses hostile files.
+ */
+#ifndef SRC_WORKER_VIEW_H
+#define SRC_WORKER_VIEW_H
+
+#include <sheaf/operator.h>
+
+#include "worker/payload_map.h"
+
+/* A list by cursor. Elements that are lists use `inner`, one level down, so an element is good until the next call. */
+struct sheaf_list {
+    struct payload_map *map;
+    const struct value_ref *refs; /* in shared memory: copied one by one before use */
+    const struct list_error_ref *errors;
+    uint32_t segment;
+    uint32_t count, error_count;
+    uint32_t next, error_next;
+    sheaf_kind element_kind;
+    struct sheaf_list *inner; /* owned; made when first needed */
+    char *message;            /* of the last error told; owned */
+};
+
+/* The view of one value. `list` is used when it is a list; it must be zeroed memory or have been used before. The view
+ * points into shared memory and is good as long as the value may be read. -EBADMSG: the reference does not check out.
+ */
+int value_view(struct payload_map *map, const struct value_ref *ref, struct sheaf_list *list,
+               struct sheaf_value *ret_value);
+
+/* The file_prefix of a file value. -EBADMSG. */
+int value_file_prefix(struct payload_map *map, const struct value_ref *ref, struct file_prefix *ret_prefix);
+
+void list_done(struct sheaf_list *list);
+
+/* The host's list functions (sheaf_host). A damaged element ends the list with -EBADMSG. */
+int list_next(struct sheaf_list *list, struct sheaf_value *ret_value);
+void list_rewind(struct sheaf_list *list);
+int list_error_next(struct sheaf_list *list, struct sheaf_list_error *ret_error);
+
+#endif
