@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A worker from the inside: what it has mapped, what it serves, the rows it holds. The parts:
+ *
+ *     worker.c   attach, detach, the public functions of include/sheaf/worker.h
+ *     claim.c    which rows to take next, and parking when there are none
+ *     row.c      the life of a row: made from a claim, started, finished with exactly one record
+ *     host.c     what operators call (struct sheaf_host)
+ *     publish.c  from an operator's value to a reference in shared memory
+ *     payload.c  memory for values: the lease, waiting for more of it
+ *     orders.c   what shards say: free, evict, chunk, stop; records to them; announcing
+ *     operators.c, sandbox.c, main.c   the stock worker: plug-ins, the sandbox, the loop
+ *
+ * One thread. All shared words are touched through shm/.
+ */
+#ifndef SRC_WORKER_WORKER_H
+#define SRC_WORKER_WORKER_H
+
+#include <sheaf/worker.h>
+
+#include "shm/board.h"
+#include "shm/completion_ring.h"
+#include "shm/control_ring.h"
+#include "shm/lane.h"
+#include "worker/attach.h"
+#include "worker/key_set.h"
+#include "worker/payload_arena.h"
+#include "worker/payload_map.h"
+#include "worker/view.h"
+
+#define ROW_MESSAGE_BYTES 512u /* of sheaf_operator.run, with its NUL */
+
+/* One shard as seen from here. */
+struct shard_link {
+    struct board board;
+    struct spsc_writer records;
+    struct spsc_reader orders;
+    uint64_t unannounced_since_ns; /* 0: everything written was announced */
+};
+
+struct worker_call {
+    const struct attach_call *spec;
+    uint32_t group_count;
+    bool stateful, batch;
+    struct key_set open;  /* keys whose state the operator holds here */
+    uint64_t mean_row_ns; /* moving mean of what a row takes; 0: not known */
+};
+
+struct appended {
+    struct value_ref *refs;
+    uint32_t count, capacity;
+};
+
+enum row_phase { ROW_FREE = 0, ROW_CLAIMED, ROW_RUNNING };
+enum row_end { ROW_OPEN = 0, ROW_ANSWERED, ROW_FAILED };
+
+struct worker_row {
+    struct sheaf_row row; /* what the operator sees; host_row points back here */
+    struct sheaf_worker *worker;
+    struct worker_call *call;
+    struct ready_claim claim; /* with the copied descriptor */
+    uint32_t shard;
+    enum row_phase phase;
+    enum row_end end;
+    bool damaged;           /* its inputs do not check out */
+    bool streamed;          /* emit was called */
+    bool breach;            /* the operator broke the contract: `text` says how */
+    bool breach_of_columns; /* a wrong number of values: a batch raises for it */
+    bool unwanted;          /* the shard discards the result */
+    uint64_t started_ns;
+    uint64_t child_count;
+
+    struct sheaf_value *inputs; /* of input_capacity, as the next two */
+    struct value_ref *input_refs;
+    struct sheaf_list *lists;
+    uint32_t input_capacity;
+    uint64_t *deep_coordinate; /* deeper than a descriptor holds */
+
+    struct value_ref *outputs; /* of output_capacity, as the next */
+    struct appended *appended;
+    uint32_t output_capacity;
+
+    void **memories; /* alloc()ed and referred to by nothing yet */
+    uint32_t memory_count, memory_capacity;
+
+    uint32_t scope, class_id;
+    char text[1024]; /* of a failure or breach */
+};
+
+/* A descriptor handed to an operator: until its row ends (tag 0) or the state under `tag` is evicted. */
+struct source_descriptor {
+    uint64_t source, tag;
+    int fd;
+};
+
+struct worker_batch {
+    struct sheaf_worker *worker;
+    uint32_t index; /* of the Call among worker->calls */
+    uint32_t count;
+    struct worker_row **rows; /* room for row_limit */
+    const struct sheaf_row **views;
+};
+
+struct eviction {
+    uint32_t shard;
+    uint64_t key;
+};
+
+struct sheaf_worker {
+    int socket;
+    struct attach_hello hello;
+    struct lane lane;
+    struct shard_link *links;
+    uint32_t *shard_order; /* own node first */
+    struct payload_map map;
+    struct chunk_pages pages;
+    struct payload_arena *arena;
+    uint64_t live_bytes, live_count;
+    bool chunk_refused;
+    struct worker_call *calls;
+
+    struct worker_row *rows; /* row_limit of them, as the next two */
+    uint32_t *free_rows;
+    struct ready_claim *claims;
+    uint32_t row_limit, free_count;
+    struct worker_batch batch;
+    struct sheaf_worker_claim claim;
+
+    struct source_descriptor *descriptors;
+    uint32_t descriptor_count, descriptor_capacity;
+
+    struct eviction *evictions; /* that came while an operator ran */
+    uint32_t eviction_count, eviction_capacity;
+    void (*evict)(void *cookie, uint32_t index, uint64_t key);
+    void *evict_cookie;
+    bool inside; /* an operator is running */
+
+    bool stop;              /* nothing more is claimed */
+    int failure;            /* negative: a ring of the engine is damaged, or a record cannot be written: end */
+    uint64_t mean_gap_ns;   /* between parking and news */
+    struct fd_watch *watch; /* host.wait with a descriptor */
+};
+
+uint64_t now_ns(void);
+
+/* --- orders.c --- */
+
+/* Takes in what the shards say. Evictions wait while an operator is inside. */
+void orders_poll(struct sheaf_worker *worker);
+/* The engine wants this process gone, or it cannot go on. */
+bool must_end_now(const struct sheaf_worker *worker);
+
+/* Writes one record to `shard`, waiting for room; not visible before record_commit. Negative: worker->failure. */
+int record_write(struct sheaf_worker *worker, uint32_t shard, const struct completion *record);
+void record_commit(struct sheaf_worker *worker, uint32_t shard, uint64_t at_ns);
+/* Bumps the shards that have records they were not told of, if the oldest is `age_ns` old at `at_ns`. */
+void announce_older(struct sheaf_worker *worker, uint64_t at_ns, uint64_t age_ns);
+void announce(struct sheaf_worker *worker);
+
+/* --- payload.c --- */
+
+/* Memory with `headroom_bytes` (a multiple of 64) before it, waiting for more chunks if need be. NULL: none to be had.
+ */
+void *payload_new(struct worker_row *row, size_t bytes, uint32_t headroom_bytes);
+void *payload_resize(struct worker_row *row, void *memory, size_t bytes);
+void payload_free(struct sheaf_worker *worker, void *memory);
+/* Usable bytes, and the room before them. */
+size_t payload_bytes(const struct sheaf_worker *worker, const void *memory);
+uint32_t payload_headroom(const void *memory);
+/* Room that host.alloc leaves before memory of that size. */
+uint32_t payload_usual_headroom(size_t bytes);
+/* Frees what a reference names. -ENOENT: it names nothing of ours. */
+int payload_free_at(struct sheaf_worker *worker, uint32_t segment, uint64_t offset);
+
+/* --- publish.c --- */
+
+/* Turns a value of the row's operator into a reference: takes alloc()ed memory over, copies anything else. -EINVAL: not
+ * a value; -EBADMSG: a damaged list; -ENOMEM. */
+int publish_value(struct worker_row *row, const struct sheaf_value *value, struct value_ref *ret_ref);
+/* One list of published elements, whose memory is freed. */
+int publish_list(struct worker_row *row, sheaf_kind kind, struct appended *elements, struct value_ref *ret_ref);
+/* Frees the memory of a published value that was told to nobody. */
+void unpublish(struct sheaf_worker *worker, struct value_ref *ref);
+
+/* --- row.c --- */
+
+/* Rows of the worker; one for each row of the claim page. 0, -ENOMEM. */
+int rows_open(struct sheaf_worker *worker);
+void rows_close(struct sheaf_worker *worker);
+struct worker_row *row_make(struct sheaf_worker *worker, struct worker_call *call, uint32_t shard,
+                            const struct ready_claim *claim);
+/* C5. 0, or -ECANCELED: finish it without running it. */
+int row_start(struct worker_row *row);
+/* C6 and C7 for one row that was run alone. */
+void row_finish(struct worker_row *row, int status, const char *message);
+/* C6 and C7 for rows that were run together. */
+void rows_finish_batch(struct sheaf_worker *worker, struct worker_row **rows, uint32_t count, int status,
+                       const char *message);
+/* Notes a broken contract; the first one counts. Returns -EINVAL. */
+int row_breach(struct worker_row *row, const char *format, ...) SHEAF_PRINTF(2, 3);
+/* One CHILD record. Not visible before record_commit. */
+int row_write_child(struct worker_row *row, const struct value_ref *refs, uint64_t ordinal);
+bool is_group(const struct worker_call *call, uint32_t output);
+/* The kind of one child or element of `output`; SHEAF_NONE: any. */
+sheaf_kind element_kind(const struct worker_call *call, uint32_t output);
+
+/* --- host.c --- */
+
+extern const struct sheaf_host worker_host;
+/* The worker of this thread: for log lines about no row. */
+void host_adopt(struct sheaf_worker *worker);
+
+/* --- descriptors.c --- */
+
+int source_descriptor(struct worker_row *row, const struct sheaf_value *file, int *ret_fd);
+void descriptors_drop(struct sheaf_worker *worker, uint64_t tag); /* 0: those of finished rows */
+void descriptors_done(struct sheaf_worker *worker);
+
+/* --- claim.c --- */
+
+/* Fills worker->batch: at least one row, or -ETIMEDOUT, or SHEAF_E_CLOSED, or worker->failure. */
+int claim_wait(struct sheaf_worker *worker, int timeout_ms);
+/* One more row of Call `index`, without waiting: 1 and a row, or 0. */
+int claim_one(struct sheaf_worker *worker, uint32_t index, struct worker_row **ret_row);
+
+/* --- park.c --- */
+
+struct event_count *pool_events(const struct sheaf_worker *worker);
+/* Tells shards that wait for room in a ring, then announces that this worker may sleep. False: there was news. */
+bool park_announce(struct sheaf_worker *worker, uint32_t seen);
+/* Sleeps until news, `fd` is readable (-1: none) or `until_ns` (0: without end). Positive: fd is readable. */
+int park(struct sheaf_worker *worker, uint32_t seen, int fd, uint64_t until_ns);
+void park_done(struct sheaf_worker *worker);
+
+#endif
