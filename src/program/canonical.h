@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The canonical text of a Plan: one line per source, live step and output, in Plan order, with everything that can change
- * an output (operators and their versions, options, recovery, file patterns) and nothing that cannot (batch sizes,
- * replicas, Pools, dead Calls). The fingerprint is a hash of it; comparing two texts shows what changed.
+ * The canonical text of a Plan: one line per source, live step and output, in Plan order, with everything that can
+ * change an output (operators and their versions, options, recovery, file patterns) and nothing that cannot (batch
+ * sizes, replicas, Pools, dead Calls). The fingerprint is a hash of it; comparing two texts shows what changed.
  */
 #ifndef SRC_PROGRAM_CANONICAL_H
 #define SRC_PROGRAM_CANONICAL_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that is freed as a whole: a Program, a Plan, or the scratch of one compilation. Blocks are zeroed and aligned for
- * any type. One thread at a time.
+ * Memory that is freed as a whole: a Program, a Plan, or the scratch of one compilation. Blocks are zeroed and aligned
+ * for any type. One thread at a time.
  */
 #ifndef SRC_PROGRAM_MEMORY_H
 #define SRC_PROGRAM_MEMORY_H

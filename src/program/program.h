@@ -2,8 +2,8 @@
 /*
  * A Program as it was written: a list of steps with names, nothing resolved and nothing checked.
  *
- * The builder (program.c) and the reader of YAML (parse.c) append steps; the compiler (compile.c) reads them. Every string
- * lives in the Program's memory. Only these three may touch the struct.
+ * The builder (program.c) and the reader of YAML (parse.c) append steps; the compiler (compile.c) reads them. Every
+ * string lives in the Program's memory. Only these three may touch the struct.
  */
 #ifndef SRC_PROGRAM_PROGRAM_H
 #define SRC_PROGRAM_PROGRAM_H
