@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * image.ocr: the text of a picture, by Tesseract.
+ *
+ * Everything is read while the operator opens: the language data (from memory when it is one language) and, by one run
+ * over a blank picture, whatever Tesseract sets up lazily. A picture that reads badly is tried again turned by 180, 90
+ * and 270 degrees, and the best reading is kept; its record then is that of the upright page, with the turn in
+ * `rotation`.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/operators.h"
+#include "ops/page_record.h"
+#include "ops/picture.h"
+#include "ops/tesseract.h"
+
+enum { OPTION_LANG, OPTION_DATA };
+enum { OCR_SIDE_MAX = 32767, LANGUAGE_DATA_BYTES_MAX = 256 << 20, DPI_ASSUMED = 150 };
+
+static const struct sheaf_port inputs[] = {
+    {"image", SHEAF_TENSOR, 0, "u8 [height, width] gray, or [height, width, 3] RGB"},
+    {"page", SHEAF_I64, 0, "page index"},
+    {"dpi", SHEAF_F64, SHEAF_PORT_OPTIONAL, "pixels per inch, so that boxes are in points; absent: 72"},
+};
+static const struct sheaf_port outputs[] = {
+    {"content", SHEAF_RECORD, 0, "size, rotation and text of the page, with boxes and confidence"},
+};
+static const struct sheaf_option options[] = {
+    {.name = "lang",
+     .type = SHEAF_OPTION_TEXT,
+     .fallback = {.type = SHEAF_OPTION_TEXT, .text = "eng"},
+     .summary = "languages by Tesseract's names, joined by '+': eng+deu"},
+    {.name = "data",
+     .type = SHEAF_OPTION_TEXT,
+     .fallback = {.type = SHEAF_OPTION_TEXT, .text = ""},
+     .summary = "folder with .traineddata files; empty: the usual places"},
+};
+
+struct ocr_state {
+    const struct sheaf_host *host;
+    const struct tesseract *tesseract;
+    TessBaseAPI *engine;
+    struct page_content readings[2]; /* the best so far and the one being made */
+};
+
+/* ---- opening ---- */
+
+static int language_from_memory(struct ocr_state *state, const char *folder, const char *language)
+{
+    char path[PATH_MAX + 64];
+    snprintf(path, sizeof path, "%s/%s.traineddata", folder, language);
+    FILE *file = fopen(path, "rbe");
+    char *data = file ? malloc(LANGUAGE_DATA_BYTES_MAX) : NULL;
+    size_t bytes = data ? fread(data, 1, LANGUAGE_DATA_BYTES_MAX, file) : 0;
+    int status = -EIO;
+    if (bytes > 0 && bytes < LANGUAGE_DATA_BYTES_MAX)
+        status = state->tesseract->TessBaseAPIInit5(state->engine, data, (int)bytes, language, OEM_LSTM_ONLY, NULL, 0,
+                                                    NULL, NULL, 0, 0);
+    free(data);
+    if (file)
+        fclose(file);
+    return status ? -EIO : 0;
+}
+
+static int languages_load(struct ocr_state *state, const struct sheaf_open *open)
+{
+    const char *languages = open->options[OPTION_LANG].text, *data_path = open->options[OPTION_DATA].text;
+    char folder[PATH_MAX], first[PATH_MAX] = "";
+    int count = 0, status = 0;
+    for (const char *at = languages; *at || count == 0;) {
+        size_t bytes = strcspn(at, "+");
+        if (bytes == 0 || bytes > 32 || memchr(at, '/', bytes)) {
+            snprintf(open->error, open->error_bytes, "ocr: '%s' is not a list of languages like eng+deu", languages);
+            return SHEAF_E_USAGE;
+        }
+        status = tesseract_find_language(data_path, at, bytes, folder, sizeof folder, open->error, open->error_bytes);
+        if (status < 0)
+            return status;
+        if (count++ == 0)
+            memcpy(first, folder, sizeof first);
+        at += bytes + (at[bytes] == '+');
+    }
+    if (count == 1)
+        status = language_from_memory(state, first, languages);
+    else
+        status = state->tesseract->TessBaseAPIInit2(state->engine, first, languages, OEM_LSTM_ONLY);
+    if (status == 0)
+        return 0;
+    snprintf(open->error, open->error_bytes,
+             "ocr: the data of '%s' in %s cannot be used: damaged, or made for another version than Tesseract %s",
+             languages, first, state->tesseract->TessVersion());
+    return -EBADMSG;
+}
+
+static void engine_warm_up(struct ocr_state *state)
+{
+    enum { SIDE = 64 };
+    unsigned char blank[SIDE * SIDE];
+    memset(blank, 255, sizeof blank);
+    state->tesseract->TessBaseAPISetVariable(state->engine, "debug_file", "/dev/null");
+    state->tesseract->TessBaseAPISetPageSegMode(state->engine, PSM_AUTO);
+    state->tesseract->TessBaseAPISetImage(state->engine, blank, SIDE, SIDE, 1, SIDE);
+    state->tesseract->TessBaseAPISetSourceResolution(state->engine, DPI_ASSUMED);
+    state->tesseract->TessBaseAPIRecognize(state->engine, NULL);
+    state->tesseract->TessBaseAPIClear(state->engine);
+}
+
+static void ocr_close(void *opaque)
+{
+    struct ocr_state *state = opaque;
+    if (state->engine)
+        state->tesseract->TessBaseAPIDelete(state->engine);
+    page_content_fini(&state->readings[0]);
+    page_content_fini(&state->readings[1]);
+    free(state);
+}
+
+static int ocr_open(const struct sheaf_open *open, void **ret_state)
+{
+    struct ocr_state *state = calloc(1, sizeof *state);
+    if (!state)
+        return -ENOMEM;
+    state->host = open->host;
+    page_content_init(&state->readings[0]);
+    page_content_init(&state->readings[1]);
+    int status = tesseract_load(open->error, open->error_bytes, &state->tesseract);
+    if (status == 0) {
+        state->engine = state->tesseract->TessBaseAPICreate();
+        status = state->engine ? languages_load(state, open) : -ENOMEM;
+    }
+    if (status < 0) {
+        ocr_close(state);
+        return status;
+    }
+    engine_warm_up(state);
+    *ret_state = state;
+    return 0;
+}
+
+/* ---- reading one picture ---- */
+
+struct score {
+    double weighted; /* sum of confidence times characters */
+    double characters;
+    double sure; /* characters of words that are surely read */
+};
+
+/* What one reading is put together with. */
+struct reading {
+    const struct tesseract *tesseract;
+    TessResultIterator *results;
+    struct page_content *content;
+    struct score score;
+    double scale;             /* pixels to points */
+    double points_per_points; /* font sizes: Tesseract's points to the page's */
+    int line_open, line_words;
+    double line_baseline;
+};
+
+static uint32_t characters_of(const char *text)
+{
+    uint32_t count = 0;
+    for (; *text; text++)
+        count += ((unsigned char)*text & 0xC0) != 0x80;
+    return count;
+}
+
+/* Hebrew, Arabic and their neighbours by the first byte of their UTF-8. */
+static int is_right_to_left(const char *text)
+{
+    unsigned char lead = (unsigned char)text[0];
+    return lead >= 0xD6 && lead <= 0xDF;
+}
+
+static void line_end(struct reading *reading)
+{
+    if (reading->line_open)
+        page_line_end(reading->content, (float)reading->line_baseline);
+    reading->line_open = 0;
+}
+
+static void line_begin(struct reading *reading, const TessPageIterator *layout, const char *text)
+{
+    int x1, y1, x2, y2;
+    reading->line_baseline = 0;
+    if (reading->tesseract->TessPageIteratorBaseline(layout, RIL_TEXTLINE, &x1, &y1, &x2, &y2))
+        reading->line_baseline = (y1 + y2) / 2.0 * reading->scale;
+    else if (reading->tesseract->TessPageIteratorBoundingBox(layout, RIL_TEXTLINE, &x1, &y1, &x2, &y2))
+        reading->line_baseline = y2 * reading->scale;
+    uint32_t flags = is_right_to_left(text) ? PAGE_RIGHT_TO_LEFT : 0;
+    reading->line_open = page_line_begin(reading->content, flags) == 0;
+    reading->line_words = 0;
+}
+
+static float word_font_size(const struct reading *reading)
+{
+    int flags[6], points = 0, font;
+    reading->tesseract->TessResultIteratorWordFontAttributes(reading->results, &flags[0], &flags[1], &flags[2],
+                                                             &flags[3], &flags[4], &flags[5], &points, &font);
+    return points > 0 && points < 1000 ? (float)(points * reading->points_per_points) : 0;
+}
+
+static void word_append(struct reading *reading, const char *text)
+{
+    const struct tesseract *tesseract = reading->tesseract;
+    const TessPageIterator *layout = tesseract->TessResultIteratorGetPageIteratorConst(reading->results);
+    int left, top, right, bottom;
+    if (tesseract->TessPageIteratorIsAtBeginningOf(layout, RIL_TEXTLINE))
+        line_end(reading);
+    if (!reading->line_open)
+        line_begin(reading, layout, text);
+    if (!reading->line_open || !tesseract->TessPageIteratorBoundingBox(layout, RIL_WORD, &left, &top, &right, &bottom))
+        return;
+    struct page_box box = {(float)(left * reading->scale), (float)(top * reading->scale),
+                           (float)(right * reading->scale), (float)(bottom * reading->scale)};
+    uint32_t flags = reading->line_words > 0 ? PAGE_SPACE_BEFORE : 0;
+    flags |= is_right_to_left(text) ? PAGE_RIGHT_TO_LEFT : 0;
+    double confidence = tesseract->TessResultIteratorConfidence(reading->results, RIL_WORD);
+    uint32_t characters = characters_of(text);
+    if (page_span_append(reading->content, text, strlen(text), &box, word_font_size(reading), flags) < 0)
+        return;
+    reading->line_words++;
+    reading->score.weighted += confidence * characters;
+    reading->score.characters += characters;
+    reading->score.sure += confidence >= 70 && characters > 1 ? characters : 0;
+}
+
+static void words_read(struct reading *reading)
+{
+    const struct tesseract *tesseract = reading->tesseract;
+    do {
+        char *text = tesseract->TessResultIteratorGetUTF8Text(reading->results, RIL_WORD);
+        if (text && text[strspn(text, " \n\t")] != 0)
+            word_append(reading, text);
+        if (text)
+            tesseract->TessDeleteText(text);
+    } while (tesseract->TessResultIteratorNext(reading->results, RIL_WORD));
+    line_end(reading);
+}
+
+/* Reads a picture as it stands into `content`. */
+static struct score picture_read(struct ocr_state *state, const struct picture *picture, double dpi,
+                                 struct page_content *content)
+{
+    const struct tesseract *tesseract = state->tesseract;
+    int told_dpi = dpi >= 100 && dpi <= 2400 ? (int)(dpi + 0.5) : DPI_ASSUMED;
+    struct reading reading = {
+        .tesseract = tesseract, .content = content, .scale = 72.0 / dpi, .points_per_points = told_dpi / dpi};
+    page_content_clear(content);
+    content->source = PAGE_SOURCE_OCR;
+    content->width = (float)(picture->width * reading.scale);
+    content->height = (float)(picture->height * reading.scale);
+    tesseract->TessBaseAPIClearAdaptiveClassifier(state->engine);
+    tesseract->TessBaseAPISetImage(state->engine, picture->pixels, (int)picture->width, (int)picture->height,
+                                   (int)picture->channels, (int)picture->row_bytes);
+    tesseract->TessBaseAPISetSourceResolution(state->engine, told_dpi);
+    if (tesseract->TessBaseAPIRecognize(state->engine, NULL) == 0)
+        reading.results = tesseract->TessBaseAPIGetIterator(state->engine);
+    if (reading.results) {
+        words_read(&reading);
+        tesseract->TessResultIteratorDelete(reading.results);
+    }
+    tesseract->TessBaseAPIClear(state->engine);
+    if (reading.score.characters > 0)
+        content->confidence = (float)(reading.score.weighted / reading.score.characters);
+    return reading.score;
+}
+
+/* The picture turned clockwise by `quarters`, tightly packed in `out`. */
+static struct picture picture_turn(const struct picture *picture, int quarters, uint8_t *out)
+{
+    uint32_t channels = picture->channels, width = picture->width, height = picture->height;
+    struct picture turned = {.pixels = out,
+                             .width = quarters & 1 ? height : width,
+                             .height = quarters & 1 ? width : height,
+                             .channels = channels};
+    turned.row_bytes = (size_t)turned.width * channels;
+    for (uint32_t y = 0; y < turned.height; y++) {
+        for (uint32_t x = 0; x < turned.width; x++, out += channels) {
+            uint32_t from_x = quarters == 1 ? y : quarters == 2 ? width - 1 - x : width - 1 - y;
+            uint32_t from_y = quarters == 1 ? height - 1 - x : quarters == 2 ? height - 1 - y : x;
+            const uint8_t *from = picture->pixels + from_y * picture->row_bytes + (size_t)from_x * channels;
+            for (uint32_t c = 0; c < channels; c++)
+                out[c] = from[c];
+        }
+    }
+    return turned;
+}
+
+/* Reads as it stands and, when that reads badly, turned; the best reading, with its `rotation` set. */
+static struct page_content *picture_read_upright(struct ocr_state *state, const struct sheaf_row *row,
+                                                 const struct picture *picture, double dpi)
+{
+    enum { GOOD_CONFIDENCE = 70 };
+    static const int turns[] = {2, 1, 3};
+    struct page_content *best = &state->readings[0], *next = &state->readings[1];
+    struct score best_score = picture_read(state, picture, dpi, best);
+    if (best->confidence >= GOOD_CONFIDENCE && best_score.sure * 2 > best_score.characters)
+        return best;
+    uint8_t *memory = malloc((size_t)picture->width * picture->height * picture->channels);
+    for (size_t i = 0; memory && i < sizeof turns / sizeof turns[0] && !state->host->cancelled(row); i++) {
+        struct picture turned = picture_turn(picture, turns[i], memory);
+        struct score score = picture_read(state, &turned, dpi, next);
+        if (score.sure <= best_score.sure * 1.5 + 8)
+            continue;
+        struct page_content *swap = best;
+        best = next;
+        next = swap;
+        best_score = score;
+        best->rotation = (uint32_t)turns[i] * 90;
+        if (best->confidence >= GOOD_CONFIDENCE)
+            break;
+    }
+    free(memory);
+    return best;
+}
+
+static int ocr_run(void *opaque, const struct sheaf_row *row, char *message)
+{
+    struct ocr_state *state = opaque;
+    const struct sheaf_host *host = state->host;
+    struct picture picture;
+    double dpi = row->input_count > 2 && row->inputs[2].kind == SHEAF_F64 ? row->inputs[2].f64 : 72;
+    if (picture_of_value(&row->inputs[0], OCR_SIDE_MAX, &picture) < 0 || !(dpi >= 1 && dpi <= 10000))
+        return host->fail(row, SHEAF_SCOPE_ITEM, SHEAF_CLASS_UNSUPPORTED,
+                          "not a picture of u8 [h, w] or [h, w, 3] with sides of at most %d pixels", OCR_SIDE_MAX);
+    struct page_content *content = picture_read_upright(state, row, &picture, dpi);
+    content->number = (uint32_t)row->inputs[1].i64 + 1;
+    size_t bytes = page_record_bound(content);
+    void *record = host->alloc(row, bytes);
+    if (!record)
+        return host->fail(row, SHEAF_SCOPE_ITEM, SHEAF_CLASS_RESOURCE_EXHAUSTED, "no memory for %zu bytes of text",
+                          bytes);
+    int status = page_record_encode(content, record, bytes, &bytes);
+    if (status < 0)
+        return status;
+    struct sheaf_value value = {.kind = SHEAF_RECORD, .data = record, .length_bytes = bytes};
+    return host->answer(row, &value, 1);
+}
+
+static uint64_t ocr_estimate(const struct sheaf_option_value *values, const struct sheaf_value *row, uint32_t count)
+{
+    return 64 * 1024;
+}
+
+const struct sheaf_operator operator_image_ocr = {
+    .size = sizeof(struct sheaf_operator),
+    .name = "image.ocr",
+    .version = "1",
+    .summary = "reads the text of a picture with Tesseract",
+    .inputs = inputs,
+    .outputs = outputs,
+    .options = options,
+    .input_count = 3,
+    .output_count = 1,
+    .option_count = sizeof options / sizeof options[0],
+    .widest_failure = SHEAF_SCOPE_ITEM,
+    .timeout_ms = 120000,
+    .open = ocr_open,
+    .close = ocr_close,
+    .run = ocr_run,
+    .estimate = ocr_estimate,
+};
