@@ -95,14 +95,14 @@ static void page_check(const struct operators *ops, const struct sheaf_value inp
     out->characters += content.text_bytes;
     page_content_fini(&content);
     if (run.failed)
-        snprintf(out->message, sizeof out->message, "%s", run.message);
+        snprintf(out->message, sizeof out->message, "%.199s", run.message);
     host_run_fini(&run);
     if (!render)
         return;
     host_run(&operator_pdf_render, ops->render, (struct host_keys){200 + (uint64_t)inputs[0].i64, 7}, inputs, 2, &run);
     out->render_failed += run.failed != 0;
     if (run.failed)
-        snprintf(out->message, sizeof out->message, "%s", run.message);
+        snprintf(out->message, sizeof out->message, "%.199s", run.message);
     host_run_fini(&run);
 }
 
