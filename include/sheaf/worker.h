@@ -86,7 +86,8 @@ struct sheaf_worker_claim {
 SHEAF_API int sheaf_worker_claim(struct sheaf_worker *worker, int timeout_ms,
                                  const struct sheaf_worker_claim **ret_claim);
 
-/* Just before a row runs. -ECANCELED: it is not wanted any more: do not run it, finish it. */
+/* Just before a row runs. -ECANCELED: it is not wanted any more; -EBADMSG: its inputs are damaged: do not run it,
+ * finish it. */
 SHEAF_API int sheaf_worker_start(struct sheaf_worker *worker, const struct sheaf_row *row);
 
 /* Ends one row. `status` 0: it was answered or failed through the host; negative: it raised, with `message` as the

@@ -74,7 +74,6 @@ struct worker_row {
     struct value_ref *input_refs;
     struct sheaf_list *lists;
     uint32_t input_capacity;
-    uint64_t *deep_coordinate; /* deeper than a descriptor holds */
 
     struct value_ref *outputs; /* of output_capacity, as the next */
     struct appended *appended;
@@ -189,7 +188,7 @@ int rows_open(struct sheaf_worker *worker);
 void rows_close(struct sheaf_worker *worker);
 struct worker_row *row_make(struct sheaf_worker *worker, struct worker_call *call, uint32_t shard,
                             const struct ready_claim *claim);
-/* C5. 0, or -ECANCELED: finish it without running it. */
+/* C5. 0; -ECANCELED: not wanted any more, -EBADMSG: its inputs are damaged: finish it without running it. */
 int row_start(struct worker_row *row);
 /* C6 and C7 for one row that was run alone. */
 void row_finish(struct worker_row *row, int status, const char *message);

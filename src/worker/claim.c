@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which rows to take next. Calls in the order of the hello (drain first); within a Call the shards of the own node
+ * first; within a shard the retry ring, then ready, then isolation. For Calls with state, rows whose parent is open
+ * here go before rows that are at home nowhere, and rows at home elsewhere are taken only when there is nothing else.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "worker/worker.h"
+
+#define RUN_ROWS_MAX 16u    /* per-row operators: amortises claims and wakes; more would starve others */
+#define RUN_NS_MAX 1000000u /* and not more work than this in one run */
+#define SHARE 4u            /* leave most of what is ready to other workers */
+#define AFFINITY_SCAN 64u   /* positions looked through for rows of open parents before taking any */
+#define FOREIGN_WORK_NS                                                                                                \
+    20000000u                   /* opening a parent again costs milliseconds: less work than this is left to           \
+                                   the worker that has it open */
+#define UNKNOWN_ROW_NS 2000000u /* what a row is taken to cost before one was measured */
+
+enum ownership { TAKE_OPEN, TAKE_OPEN_OR_ANY, TAKE_FOREIGN };
+
+/* What a look through a ring wants, and what it has accepted so far. Accepting is a hint: the claim may still fail. */
+struct look {
+    const struct sheaf_worker *worker;
+    const struct worker_call *call;
+    const struct dispatch_table *table;
+    enum ownership ownership;
+    bool by_batch; /* isolation ring: rows of one batch number only */
+    bool only_count;
+    uint32_t accepted;
+    uint64_t batch;
+    bool closed; /* an ALONE row was accepted: nothing goes with it */
+};
+
+static bool is_open_here(const struct look *look, const struct dispatch_peek *peek)
+{
+    uint32_t flags = look->call->spec->operator_flags;
+    return peek->home == look->worker->hello.worker ||
+           ((flags & SHEAF_OPERATOR_STATE_OF_PARENT) != 0 && key_set_has(&look->call->open, peek->parent_key)) ||
+           ((flags & SHEAF_OPERATOR_STATE_OF_ROW) != 0 && key_set_has(&look->call->open, peek->key));
+}
+
+static bool owned(const struct look *look, const struct dispatch_peek *peek)
+{
+    switch (look->ownership) {
+    case TAKE_OPEN:
+        return is_open_here(look, peek);
+    case TAKE_OPEN_OR_ANY:
+        return peek->home == DISPATCH_HOME_ANY || is_open_here(look, peek);
+    case TAKE_FOREIGN:
+        return true;
+    }
+    return true;
+}
+
+static bool wanted(void *context, const struct dispatch_peek *peek)
+{
+    struct look *look = context;
+    if (look->closed || (look->call->stateful && !owned(look, peek)))
+        return false;
+    if (look->only_count) {
+        look->accepted++;
+        return false;
+    }
+    const struct dispatch *described = &look->table->slots[peek->grain]; /* a hint: the claim copies it again */
+    if (look->call->batch && (described->flags & DISPATCH_ALONE) != 0) {
+        if (look->accepted > 0)
+            return false;
+        look->closed = true;
+    }
+    if (look->by_batch) {
+        if (look->accepted > 0 && described->batch != look->batch)
+            return false;
+        look->batch = described->batch;
+    }
+    look->accepted++;
+    return true;
+}
+
+static uint32_t waiting_rows(const struct ready_ring *ring)
+{
+    uint64_t tail = load_acquire_u64(&ring->notice->tail), head = load_relaxed_u64(&ring->slots->head);
+    return tail - head <= ring->capacity ? (uint32_t)(tail - head) : 0;
+}
+
+/* How many rows to take at once from a ring. */
+static uint32_t rows_wanted(const struct sheaf_worker *worker, const struct worker_call *call, uint32_t shard,
+                            const struct ready_ring *ring, enum board_ring kind)
+{
+    uint32_t limit = worker->free_count;
+    if (call->batch) {
+        uint32_t now = load_relaxed_u32(&worker->links[shard].board.calls[call->spec->call].batch_rows);
+        uint32_t rows = now != 0 && now < call->spec->batch_rows ? now : call->spec->batch_rows;
+        return kind == BOARD_ISOLATION || rows > limit ? limit : rows;
+    }
+    uint32_t rows = waiting_rows(ring) / SHARE;
+    uint64_t in_time = call->mean_row_ns != 0 ? RUN_NS_MAX / call->mean_row_ns : 1;
+    if (rows > in_time)
+        rows = (uint32_t)in_time;
+    if (rows > RUN_ROWS_MAX)
+        rows = RUN_ROWS_MAX;
+    if (rows > limit)
+        rows = limit;
+    return rows > 0 ? rows : 1;
+}
+
+/* Claims up to `rows_max` rows from one ring into worker->claims. */
+static uint32_t claim_from(struct sheaf_worker *worker, struct look *look, uint32_t shard, enum board_ring kind,
+                           uint32_t rows_max, uint32_t examined_max)
+{
+    struct board *board = &worker->links[shard].board;
+    struct ready_ring ring = board_ring(board, look->call->spec->call, kind);
+    look->table = &board->dispatches;
+    struct ready_wish wish = {
+        .rows_max = rows_max != 0 ? rows_max : rows_wanted(worker, look->call, shard, &ring, kind),
+        .examined_max = examined_max,
+    };
+    if (look->call->stateful || look->call->batch || look->only_count) {
+        wish.wanted = wanted;
+        wish.context = look;
+    }
+    struct ready_taken taken =
+        ready_ring_claim(&ring, &board->dispatches, &worker->lane.claims, worker->hello.worker, &wish, worker->claims);
+    if (taken.damaged > 0) {
+        struct lane_counters *counters = worker->lane.counters;
+        store_relaxed_u64(&counters->damaged, load_relaxed_u64(&counters->damaged) + taken.damaged);
+        event_count_bump(board->shard_events);
+    }
+    return taken.claimed;
+}
+
+/* Whether rows at home elsewhere are worth opening their parents here. */
+static bool foreign_repays(struct sheaf_worker *worker, struct worker_call *call, uint32_t shard, enum board_ring kind)
+{
+    struct look look = {.worker = worker, .call = call, .ownership = TAKE_FOREIGN, .only_count = true};
+    claim_from(worker, &look, shard, kind, 1, 0);
+    uint64_t row_ns = call->mean_row_ns != 0 ? call->mean_row_ns : UNKNOWN_ROW_NS;
+    return look.accepted * row_ns >= FOREIGN_WORK_NS;
+}
+
+static uint32_t claim_ring(struct sheaf_worker *worker, struct worker_call *call, uint32_t shard, enum board_ring kind,
+                           bool foreign, uint32_t rows_max)
+{
+    struct look look = {.worker = worker, .call = call, .by_batch = kind == BOARD_ISOLATION};
+    if (!call->stateful) {
+        look.ownership = TAKE_FOREIGN;
+        return foreign ? 0 : claim_from(worker, &look, shard, kind, rows_max, 0);
+    }
+    if (foreign) {
+        if (!foreign_repays(worker, call, shard, kind))
+            return 0;
+        look.ownership = TAKE_FOREIGN;
+        return claim_from(worker, &look, shard, kind, rows_max, 0);
+    }
+    if (kind == BOARD_READY) {
+        look.ownership = TAKE_OPEN;
+        uint32_t claimed = claim_from(worker, &look, shard, kind, rows_max, AFFINITY_SCAN);
+        if (claimed > 0)
+            return claimed;
+        look = (struct look){.worker = worker, .call = call};
+    }
+    look.ownership = TAKE_OPEN_OR_ANY;
+    return claim_from(worker, &look, shard, kind, rows_max, 0);
+}
+
+static uint32_t claim_call(struct sheaf_worker *worker, uint32_t index, bool foreign, uint32_t rows_max,
+                           uint32_t *ret_shard)
+{
+    struct worker_call *call = &worker->calls[index];
+    for (uint32_t at = 0; at < worker->hello.shard_count; at++) {
+        uint32_t shard = worker->shard_order[at];
+        for (uint32_t kind = 0; kind < BOARD_RINGS; kind++) {
+            uint32_t claimed = claim_ring(worker, call, shard, kind, foreign, rows_max);
+            if (claimed > 0) {
+                *ret_shard = shard;
+                return claimed;
+            }
+        }
+    }
+    return 0;
+}
+
+static void add_rows(struct sheaf_worker *worker, uint32_t index, uint32_t shard, uint32_t claimed)
+{
+    struct worker_batch *batch = &worker->batch;
+    batch->index = index;
+    batch->count = claimed;
+    for (uint32_t at = 0; at < claimed; at++)
+        batch->rows[at] = row_make(worker, &worker->calls[index], shard, &worker->claims[at]);
+}
+
+static bool claim_any(struct sheaf_worker *worker)
+{
+    for (uint32_t pass = 0; pass < 2; pass++) {
+        for (uint32_t index = 0; index < worker->hello.call_count; index++) {
+            uint32_t shard = 0;
+            uint32_t claimed = claim_call(worker, index, pass == 1, 0, &shard);
+            if (claimed == 0)
+                continue;
+            add_rows(worker, index, shard, claimed);
+            return true;
+        }
+    }
+    return false;
+}
+
+int claim_one(struct sheaf_worker *worker, uint32_t index, struct worker_row **ret_row)
+{
+    uint32_t shard = 0;
+    if (worker->free_count == 0 || claim_call(worker, index, false, 1, &shard) == 0)
+        return 0;
+    *ret_row = row_make(worker, &worker->calls[index], shard, &worker->claims[0]);
+    return 1;
+}
+
+int claim_wait(struct sheaf_worker *worker, int timeout_ms)
+{
+    assert(worker->free_count == worker->row_limit);
+    uint64_t until_ns = 0;
+    worker->batch.count = 0;
+    for (;;) {
+        uint32_t seen = event_count_sample(pool_events(worker));
+        orders_poll(worker);
+        if (worker->failure < 0)
+            return worker->failure;
+        if (worker->stop)
+            return SHEAF_E_CLOSED;
+        if (claim_any(worker))
+            return 0;
+        uint64_t at_ns = now_ns();
+        if (timeout_ms >= 0 && until_ns == 0)
+            until_ns = at_ns + (uint64_t)timeout_ms * 1000000u + 1;
+        if (until_ns != 0 && at_ns >= until_ns)
+            return -ETIMEDOUT;
+        if (!park_announce(worker, seen))
+            continue;
+        if (claim_any(worker))
+            return 0;
+        park(worker, seen, -1, until_ns);
+    }
+}

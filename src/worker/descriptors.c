@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Descriptors of `file` values: asked for once, kept as long as the value is readable. */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "worker/worker.h"
+
+/* What the descriptor lives with: the state it may be read from, or (0) the row. */
+static uint64_t tag_of(const struct worker_row *row)
+{
+    uint32_t flags = row->call->spec->operator_flags;
+    if ((flags & SHEAF_OPERATOR_STATE_OF_ROW) != 0)
+        return row->row.key;
+    return (flags & SHEAF_OPERATOR_STATE_OF_PARENT) != 0 ? row->row.parent_key : 0;
+}
+
+static int keep(struct sheaf_worker *worker, const struct source_descriptor *descriptor)
+{
+    if (worker->descriptor_count == worker->descriptor_capacity) {
+        uint32_t capacity = 2 * worker->descriptor_capacity + 8;
+        struct source_descriptor *grown = realloc(worker->descriptors, capacity * sizeof *grown);
+        if (grown == NULL)
+            return -ENOMEM;
+        worker->descriptors = grown;
+        worker->descriptor_capacity = capacity;
+    }
+    worker->descriptors[worker->descriptor_count++] = *descriptor;
+    return 0;
+}
+
+/* Bytes that exist only in memory get a file of their own. */
+static int copy_to_file(const struct sheaf_value *file, int *ret_fd)
+{
+    int fd = memfd_create("sheaf-value", MFD_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    const char *data = file->data;
+    for (uint64_t done = 0; done < file->length_bytes;) {
+        ssize_t written = write(fd, data + done, file->length_bytes - done);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0) {
+            int status = written < 0 ? -errno : -EIO;
+            close(fd);
+            return status;
+        }
+        done += (uint64_t)written;
+    }
+    *ret_fd = fd;
+    return 0;
+}
+
+int source_descriptor(struct worker_row *row, const struct sheaf_value *file, int *ret_fd)
+{
+    struct sheaf_worker *worker = row->worker;
+    if (file == NULL || file->kind != SHEAF_FILE)
+        return -EINVAL;
+    struct file_prefix prefix = {0};
+    for (uint32_t at = 0; at < row->row.input_count; at++)
+        if (row->input_refs[at].kind == SHEAF_FILE && row->inputs[at].name == file->name) {
+            int status = value_file_prefix(&worker->map, &row->input_refs[at], &prefix);
+            if (status < 0)
+                return status;
+        }
+    struct source_descriptor descriptor = {prefix.source, tag_of(row), -1};
+    for (uint32_t at = 0; at < worker->descriptor_count; at++) {
+        struct source_descriptor *known = &worker->descriptors[at];
+        if (prefix.source != 0 && known->source == prefix.source && known->tag == descriptor.tag) {
+            *ret_fd = known->fd;
+            return 0;
+        }
+    }
+    int status = -ENOENT;
+    if (prefix.source != 0)
+        status = attach_request_descriptor(worker->socket, prefix.source, &descriptor.fd);
+    else if (file->data != NULL)
+        status = copy_to_file(file, &descriptor.fd);
+    if (status < 0)
+        return status;
+    status = keep(worker, &descriptor);
+    if (status < 0) {
+        close(descriptor.fd);
+        return status;
+    }
+    *ret_fd = descriptor.fd;
+    return 0;
+}
+
+void descriptors_drop(struct sheaf_worker *worker, uint64_t tag)
+{
+    for (uint32_t at = 0; at < worker->descriptor_count;) {
+        if (worker->descriptors[at].tag != tag) {
+            at++;
+            continue;
+        }
+        close(worker->descriptors[at].fd);
+        worker->descriptors[at] = worker->descriptors[--worker->descriptor_count];
+    }
+}
+
+void descriptors_done(struct sheaf_worker *worker)
+{
+    for (uint32_t at = 0; at < worker->descriptor_count; at++)
+        close(worker->descriptors[at].fd);
+    free(worker->descriptors);
+    worker->descriptors = NULL;
+    worker->descriptor_count = worker->descriptor_capacity = 0;
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The stock worker: `sheaf-worker --attach FD`, started by the engine. Attach, open every operator, seal, READY, then
+ * rows until the engine says stop.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sheaf/worker.h>
+
+#include "worker/attach.h"
+#include "worker/operators.h"
+#include "worker/sandbox.h"
+
+#define MESSAGE_BYTES 512u
+
+#ifdef SHEAF_WORKER_JEMALLOC
+/* One thread: one arena for the process's own heap; the payload arena is made beside it. Extents of the payload arena
+ * are asked for as they are needed and given back as they are freed. */
+extern const char *malloc_conf;
+const char *malloc_conf = "narenas:1,retain:false,background_thread:false";
+#endif
+
+static void run_rows(struct sheaf_worker *worker, const struct sheaf_worker_claim *claim,
+                     const struct opened_operator *opened)
+{
+    char message[MESSAGE_BYTES];
+    for (uint32_t at = 0; at < claim->row_count; at++) {
+        const struct sheaf_row *row = claim->rows[at];
+        message[0] = '\0';
+        int status = sheaf_worker_start(worker, row);
+        if (status == 0)
+            status = opened->op->run(opened->state, row, message);
+        message[MESSAGE_BYTES - 1] = '\0';
+        if (sheaf_worker_finish(worker, row, status, message) < 0)
+            return;
+    }
+}
+
+static void run_batch(struct sheaf_worker *worker, const struct sheaf_worker_claim *claim,
+                      const struct opened_operator *opened)
+{
+    const struct sheaf_row **rows = (const struct sheaf_row **)malloc((claim->row_count + 1) * sizeof *rows);
+    char message[MESSAGE_BYTES] = "";
+    uint32_t count = 0;
+    int status = rows != NULL ? 0 : -ENOMEM;
+    for (uint32_t at = 0; at < claim->row_count && rows != NULL; at++)
+        if (sheaf_worker_start(worker, claim->rows[at]) == 0)
+            rows[count++] = claim->rows[at];
+    if (count > 0) {
+        struct sheaf_batch batch = {
+            .size = sizeof batch, .row_count = count, .rows = rows, .host_batch = claim->host_batch};
+        status = opened->op->run_batch(opened->state, &batch, message);
+    }
+    message[MESSAGE_BYTES - 1] = '\0';
+    sheaf_worker_finish_batch(worker, claim, status, message);
+    free((void *)rows);
+}
+
+static int serve(struct sheaf_worker *worker, const struct operators *operators)
+{
+    for (;;) {
+        const struct sheaf_worker_claim *claim;
+        int status = sheaf_worker_claim(worker, -1, &claim);
+        if (status == SHEAF_E_CLOSED)
+            return 0;
+        if (status < 0)
+            return status;
+        const struct opened_operator *opened = &operators->opened[claim->index];
+        if ((opened->op->flags & SHEAF_OPERATOR_BATCH) != 0)
+            run_batch(worker, claim, opened);
+        else
+            run_rows(worker, claim, opened);
+    }
+}
+
+static int work(struct sheaf_worker *worker)
+{
+    char line[ATTACH_LINE_BYTES] = "";
+    struct operators operators;
+    int status = operators_open(worker, &operators, line, sizeof line);
+    if (status < 0) {
+        sheaf_worker_ready(worker, status, line);
+        return status;
+    }
+    status = sandbox_close();
+    if (status < 0) {
+        snprintf(line, sizeof line, "the sandbox cannot be closed: %s", strerror(-status));
+        sheaf_worker_ready(worker, status, line);
+    } else {
+        status = sheaf_worker_ready(worker, 0, NULL);
+        if (status == 0)
+            status = serve(worker, &operators);
+    }
+    operators_close(&operators);
+    return status;
+}
+
+static int parse_descriptor(int argument_count, char **arguments)
+{
+    if (argument_count != 3 || strcmp(arguments[1], "--attach") != 0)
+        return -1;
+    char *end;
+    errno = 0;
+    long number = strtol(arguments[2], &end, 10);
+    return errno == 0 && end != arguments[2] && *end == '\0' && number >= 0 && number <= 1 << 20 ? (int)number : -1;
+}
+
+int main(int argument_count, char **arguments)
+{
+    int socket = parse_descriptor(argument_count, arguments);
+    if (socket < 0) {
+        fprintf(stderr, "usage: sheaf-worker --attach FD (started by the sheaf engine, not by hand)\n");
+        return 2;
+    }
+    int status = sandbox_follow_parent();
+    struct sheaf_worker *worker = NULL;
+    struct sheaf_error error = SHEAF_ERROR_INIT;
+    if (status == 0)
+        status = sheaf_worker_attach(socket, &worker, &error);
+    if (status < 0) {
+        attach_send_error(socket, status, error.message[0] != '\0' ? error.message : "the engine is gone");
+        fprintf(stderr, "sheaf-worker: %s\n", error.message[0] != '\0' ? error.message : "the engine is gone");
+        return 1;
+    }
+    status = work(worker);
+    sheaf_worker_detach(worker);
+    return status < 0;
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "worker/worker.h"
+
+uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+bool must_end_now(const struct sheaf_worker *worker)
+{
+    return worker->failure < 0 || load_acquire_u32(&worker->lane.orders->stop) >= 2;
+}
+
+/* ---- records ---- */
+
+/* Parks until the shard has made room. What was written before must be visible, or it would wait for itself. */
+static int wait_for_room(struct sheaf_worker *worker, uint32_t shard, const struct completion *record)
+{
+    record_commit(worker, shard, now_ns());
+    announce(worker);
+    for (;;) {
+        uint32_t seen = event_count_sample(worker->lane.events);
+        int status = completion_write(&worker->links[shard].records, record);
+        if (status != -EAGAIN)
+            return status;
+        if (must_end_now(worker))
+            return -ESHUTDOWN;
+        if (!event_count_announce(worker->lane.events, seen))
+            continue;
+        status = completion_write(&worker->links[shard].records, record);
+        if (status != -EAGAIN)
+            return status;
+        event_count_wait(worker->lane.events, seen, EVENT_COUNT_FOREVER);
+    }
+}
+
+int record_write(struct sheaf_worker *worker, uint32_t shard, const struct completion *record)
+{
+    if (worker->failure < 0)
+        return worker->failure;
+    int status = completion_write(&worker->links[shard].records, record);
+    if (status == -EAGAIN)
+        status = wait_for_room(worker, shard, record);
+    if (status < 0 && status != -EMSGSIZE)
+        worker->failure = status;
+    return status;
+}
+
+void record_commit(struct sheaf_worker *worker, uint32_t shard, uint64_t at_ns)
+{
+    struct shard_link *link = &worker->links[shard];
+    if (link->records.reserved == link->records.committed)
+        return;
+    spsc_commit(&link->records);
+    if (link->unannounced_since_ns == 0)
+        link->unannounced_since_ns = at_ns;
+}
+
+void announce_older(struct sheaf_worker *worker, uint64_t at_ns, uint64_t age_ns)
+{
+    for (uint32_t shard = 0; shard < worker->hello.shard_count; shard++) {
+        struct shard_link *link = &worker->links[shard];
+        if (link->unannounced_since_ns == 0 || at_ns - link->unannounced_since_ns < age_ns)
+            continue;
+        link->unannounced_since_ns = 0;
+        event_count_bump(link->board.shard_events);
+    }
+}
+
+void announce(struct sheaf_worker *worker)
+{
+    announce_older(worker, UINT64_MAX, 0);
+}
+
+/* ---- orders ---- */
+
+static void evict_now(struct sheaf_worker *worker, const struct eviction *eviction)
+{
+    for (uint32_t index = 0; index < worker->hello.call_count; index++)
+        if (key_set_remove(&worker->calls[index].open, eviction->key) && worker->evict != NULL)
+            worker->evict(worker->evict_cookie, index, eviction->key);
+    descriptors_drop(worker, eviction->key);
+    struct completion record = {.kind = COMPLETION_EVICTED, .grain = COMPLETION_NO_GRAIN, .key = eviction->key};
+    record_write(worker, eviction->shard, &record);
+    record_commit(worker, eviction->shard, now_ns());
+}
+
+static void evict_later(struct sheaf_worker *worker, const struct eviction *eviction)
+{
+    if (worker->eviction_count == worker->eviction_capacity) {
+        uint32_t capacity = 2 * worker->eviction_capacity + 8;
+        struct eviction *grown = realloc(worker->evictions, capacity * sizeof *grown);
+        if (grown == NULL) {
+            worker->failure = -ENOMEM; /* an order cannot be forgotten: end, and everything is evicted */
+            return;
+        }
+        worker->evictions = grown;
+        worker->eviction_capacity = capacity;
+    }
+    worker->evictions[worker->eviction_count++] = *eviction;
+}
+
+static void mark_unwanted(struct sheaf_worker *worker, uint32_t shard, const struct control *order)
+{
+    for (uint32_t at = 0; at < worker->row_limit; at++) {
+        struct worker_row *row = &worker->rows[at];
+        if (row->phase != ROW_FREE && row->shard == shard && row->claim.dispatch.grain == order->segment &&
+            row->claim.dispatch.number == order->value)
+            row->unwanted = true;
+    }
+}
+
+static void obey(struct sheaf_worker *worker, uint32_t shard, const struct control *order)
+{
+    switch (order->kind) {
+    case CONTROL_FREE:
+        (void)payload_free_at(worker, order->segment, order->value);
+        return;
+    case CONTROL_EVICT: {
+        struct eviction eviction = {shard, order->value};
+        evict_later(worker, &eviction);
+        return;
+    }
+    case CONTROL_CHUNK:
+        if (order->value == CONTROL_NO_CHUNK)
+            worker->chunk_refused = true;
+        else
+            (void)chunk_pages_lease(&worker->pages, order->segment, order->value);
+        return;
+    case CONTROL_UNWANTED:
+        mark_unwanted(worker, shard, order);
+        return;
+    case CONTROL_STOP:
+        worker->stop = true;
+        return;
+    case CONTROL_KINDS:
+        return;
+    }
+}
+
+void orders_poll(struct sheaf_worker *worker)
+{
+    for (uint32_t shard = 0; shard < worker->hello.shard_count; shard++) {
+        struct control order;
+        int status;
+        while ((status = control_read(&worker->links[shard].orders, &order)) == 0)
+            obey(worker, shard, &order);
+        if (status != -EAGAIN)
+            worker->failure = status;
+    }
+    if (load_acquire_u32(&worker->lane.orders->stop) != 0)
+        worker->stop = true;
+    if (worker->inside)
+        return;
+    for (uint32_t at = 0; at < worker->eviction_count; at++)
+        evict_now(worker, &worker->evictions[at]);
+    worker->eviction_count = 0;
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory for values. Every allocation has headroom before its data, where the prefix of a value (media type, tensor
+ * shape, path) can be written when it is answered, so that answering moves nothing. The last 8 bytes of the headroom
+ * say how long it is: from the offset of the data alone the allocation is found again when the shard says FREE.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "worker/worker.h"
+
+#define TRAILER_MAGIC 0x6d736866u
+#define LARGE_BYTES 4096u   /* from here on room for a tensor's shape costs nothing that counts */
+#define LARGE_HEADROOM 192u /* struct sheaf_tensor and the trailer */
+#define WAIT_ROUNDS_MAX 3u  /* chunks come scattered: ask again before giving up on a run of them */
+
+struct trailer {
+    uint32_t headroom_bytes;
+    uint32_t magic;
+};
+static_assert(LARGE_HEADROOM >= sizeof(struct sheaf_tensor) + sizeof(struct trailer), "a shape fits");
+
+static struct trailer *trailer_of(const void *memory)
+{
+    return (struct trailer *)((char *)memory - sizeof(struct trailer));
+}
+
+uint32_t payload_usual_headroom(size_t bytes)
+{
+    return bytes >= LARGE_BYTES ? LARGE_HEADROOM : PAYLOAD_ALIGNMENT;
+}
+
+uint32_t payload_headroom(const void *memory)
+{
+    assert(trailer_of(memory)->magic == TRAILER_MAGIC);
+    return trailer_of(memory)->headroom_bytes;
+}
+
+static char *start_of(const void *memory)
+{
+    return (char *)memory - payload_headroom(memory);
+}
+
+size_t payload_bytes(const struct sheaf_worker *worker, const void *memory)
+{
+    return payload_arena_usable_bytes(worker->arena, start_of(memory)) - payload_headroom(memory);
+}
+
+/* ---- waiting for chunks ---- */
+
+static void set_waiting(struct worker_row *row, bool waiting)
+{
+    struct sheaf_worker *worker = row->worker;
+    if (row->phase == ROW_RUNNING)
+        claim_page_set_blocked(&worker->lane.claims, row->claim.row, waiting, now_ns());
+    store_relaxed_u64(&worker->lane.counters->state, waiting ? LANE_WAITING_MEMORY : LANE_BUSY);
+}
+
+/* Publishes how many chunks are wanted in all and tells the shards. False: over the limit. */
+static bool want_chunks(struct sheaf_worker *worker, uint64_t count)
+{
+    uint64_t wanted = worker->pages.leased_chunks + count;
+    uint64_t limit = worker->hello.payload_limit_bytes;
+    if (limit != 0 && wanted > limit / CHUNK_BYTES)
+        return false;
+    worker->chunk_refused = false;
+    store_release_u64(&worker->lane.counters->wanted_chunks, wanted); /* partner: the engine's load before it grants */
+    announce(worker);
+    event_count_bump(worker->links[0].board.shard_events);
+    return true;
+}
+
+/* Sleeps until the lease grew to `target` chunks, memory was freed, or the answer is no. */
+static bool wait_for_chunks(struct sheaf_worker *worker, uint64_t target)
+{
+    for (;;) {
+        uint32_t seen = event_count_sample(worker->lane.events);
+        uint64_t live = worker->live_count;
+        orders_poll(worker);
+        if (worker->pages.leased_chunks >= target || worker->live_count < live)
+            return true;
+        if (worker->chunk_refused || must_end_now(worker))
+            return false;
+        if (!event_count_announce(worker->lane.events, seen))
+            continue;
+        bool pending = must_end_now(worker);
+        for (uint32_t shard = 0; shard < worker->hello.shard_count; shard++)
+            pending |= spsc_pending(&worker->links[shard].orders);
+        if (!pending)
+            event_count_wait(worker->lane.events, seen, EVENT_COUNT_FOREVER);
+    }
+}
+
+static void *alloc_now(struct sheaf_worker *worker, void *memory, size_t bytes)
+{
+    return memory == NULL ? payload_arena_alloc(worker->arena, bytes)
+                          : payload_arena_resize(worker->arena, memory, bytes);
+}
+
+/* As alloc (memory NULL) or resize, waiting while the engine may still give. */
+static void *alloc_patiently(struct worker_row *row, void *memory, size_t bytes)
+{
+    struct sheaf_worker *worker = row->worker;
+    void *got = alloc_now(worker, memory, bytes);
+    if (got != NULL)
+        return got;
+    orders_poll(worker);
+    payload_arena_purge(worker->arena);
+    got = alloc_now(worker, memory, bytes);
+    uint64_t count = bytes / CHUNK_BYTES + 1;
+    set_waiting(row, true);
+    for (uint32_t round = 0; got == NULL && round < WAIT_ROUNDS_MAX; round++) {
+        uint64_t target = worker->pages.leased_chunks + count;
+        if (!want_chunks(worker, count) || !wait_for_chunks(worker, target))
+            break;
+        payload_arena_purge(worker->arena);
+        got = alloc_now(worker, memory, bytes);
+    }
+    set_waiting(row, false);
+    return got;
+}
+
+/* ---- allocations ---- */
+
+static void count_live(struct sheaf_worker *worker, int64_t count, int64_t bytes)
+{
+    worker->live_count += (uint64_t)count;
+    worker->live_bytes += (uint64_t)bytes;
+    store_relaxed_u64(&worker->lane.counters->heap_bytes, worker->live_bytes);
+}
+
+static void *set_up(struct sheaf_worker *worker, char *start, uint32_t headroom_bytes)
+{
+    char *memory = start + headroom_bytes;
+    *trailer_of(memory) = (struct trailer){headroom_bytes, TRAILER_MAGIC};
+    count_live(worker, 1, (int64_t)payload_arena_usable_bytes(worker->arena, start));
+    return memory;
+}
+
+void *payload_new(struct worker_row *row, size_t bytes, uint32_t headroom_bytes)
+{
+    assert(headroom_bytes >= PAYLOAD_ALIGNMENT && headroom_bytes % PAYLOAD_ALIGNMENT == 0);
+    if (bytes > SIZE_MAX / 4)
+        return NULL;
+    char *start = alloc_patiently(row, NULL, bytes + headroom_bytes);
+    return start != NULL ? set_up(row->worker, start, headroom_bytes) : NULL;
+}
+
+void *payload_resize(struct worker_row *row, void *memory, size_t bytes)
+{
+    struct sheaf_worker *worker = row->worker;
+    if (bytes > SIZE_MAX / 4)
+        return NULL;
+    uint32_t headroom_bytes = payload_headroom(memory);
+    char *start = start_of(memory);
+    size_t before = payload_arena_usable_bytes(worker->arena, start);
+    char *moved = alloc_patiently(row, start, bytes + headroom_bytes);
+    if (moved == NULL)
+        return NULL;
+    count_live(worker, -1, -(int64_t)before);
+    return set_up(worker, moved, headroom_bytes);
+}
+
+void payload_free(struct sheaf_worker *worker, void *memory)
+{
+    char *start = start_of(memory);
+    count_live(worker, -1, -(int64_t)payload_arena_usable_bytes(worker->arena, start));
+    trailer_of(memory)->magic = 0;
+    payload_arena_free(worker->arena, start);
+}
+
+int payload_free_at(struct sheaf_worker *worker, uint32_t segment_number, uint64_t offset)
+{
+    const struct segment *segment = payload_map_segment(&worker->map, segment_number);
+    if (segment == NULL || !segment->writable || offset < PAYLOAD_ALIGNMENT || offset % PAYLOAD_ALIGNMENT != 0)
+        return -ENOENT;
+    char *memory = segment_at(segment, offset, 1);
+    /* What was freed before, or is no start of a value, has no trailer: such an order is dropped, not obeyed. */
+    if (memory == NULL || trailer_of(memory)->magic != TRAILER_MAGIC)
+        return -ENOENT;
+    payload_free(worker, memory);
+    return 0;
+}

@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker/worker.h"
+
+/* ---- rows as such ---- */
+
+int rows_open(struct sheaf_worker *worker)
+{
+    uint32_t limit = worker->lane.claims.row_count;
+    worker->rows = calloc(limit, sizeof *worker->rows);
+    worker->free_rows = calloc(limit, sizeof *worker->free_rows);
+    worker->claims = calloc(limit, sizeof *worker->claims);
+    worker->batch.rows = calloc(limit, sizeof *worker->batch.rows);
+    worker->batch.views = calloc(limit, sizeof *worker->batch.views);
+    if (worker->rows == NULL || worker->free_rows == NULL || worker->claims == NULL || worker->batch.rows == NULL ||
+        worker->batch.views == NULL)
+        return -ENOMEM;
+    worker->row_limit = worker->free_count = limit;
+    for (uint32_t at = 0; at < limit; at++)
+        worker->free_rows[at] = limit - 1 - at;
+    return 0;
+}
+
+static void row_done(struct worker_row *row)
+{
+    for (uint32_t at = 0; at < row->input_capacity; at++)
+        list_done(&row->lists[at]);
+    for (uint32_t at = 0; at < row->output_capacity; at++)
+        free(row->appended[at].refs);
+    free(row->inputs);
+    free(row->input_refs);
+    free(row->lists);
+    free(row->outputs);
+    free(row->appended);
+    free(row->memories);
+}
+
+void rows_close(struct sheaf_worker *worker)
+{
+    for (uint32_t at = 0; at < worker->row_limit; at++)
+        row_done(&worker->rows[at]);
+    free(worker->rows);
+    free(worker->free_rows);
+    free(worker->claims);
+    free(worker->batch.rows);
+    free(worker->batch.views);
+}
+
+bool is_group(const struct worker_call *call, uint32_t output)
+{
+    return output < 64 && (call->spec->group_outputs >> output & 1) != 0;
+}
+
+sheaf_kind element_kind(const struct worker_call *call, uint32_t output)
+{
+    sheaf_kind kind = call->spec->output_kinds[output];
+    if (kind == SHEAF_NONE || SHEAF_KIND_DEPTH(kind) == 0)
+        return SHEAF_NONE;
+    return SHEAF_LIST_OF(SHEAF_KIND_BASE(kind), SHEAF_KIND_DEPTH(kind) - 1);
+}
+
+/* Room for so many inputs and outputs; rows are used again and again, so this rarely does anything. */
+static int reserve(struct worker_row *row, uint32_t input_count, uint32_t output_count)
+{
+    if (input_count > row->input_capacity) {
+        for (uint32_t at = 0; at < row->input_capacity; at++)
+            list_done(&row->lists[at]);
+        free(row->inputs);
+        free(row->input_refs);
+        free(row->lists);
+        row->inputs = calloc(input_count, sizeof *row->inputs);
+        row->input_refs = calloc(input_count, sizeof *row->input_refs);
+        row->lists = calloc(input_count, sizeof *row->lists);
+        row->input_capacity = row->inputs && row->input_refs && row->lists ? input_count : 0;
+        if (row->input_capacity == 0)
+            return -ENOMEM;
+    }
+    if (output_count > row->output_capacity) {
+        for (uint32_t at = 0; at < row->output_capacity; at++)
+            free(row->appended[at].refs);
+        free(row->outputs);
+        free(row->appended);
+        row->outputs = calloc(output_count, sizeof *row->outputs);
+        row->appended = calloc(output_count, sizeof *row->appended);
+        row->output_capacity = row->outputs && row->appended ? output_count : 0;
+        if (row->output_capacity == 0)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+/* Inputs and Coordinate, from the descriptor or from the block it names. */
+static int gather_inputs(struct worker_row *row)
+{
+    struct sheaf_worker *worker = row->worker;
+    const struct dispatch *dispatch = &row->claim.dispatch;
+    const uint64_t *coordinate = dispatch->coordinate;
+    const struct value_ref *refs = dispatch->inputs;
+    if (dispatch->overflow.kind != SHEAF_NONE) {
+        uint64_t coordinate_bytes = dispatch->depth * sizeof *coordinate;
+        uint64_t bytes = coordinate_bytes + (uint64_t)dispatch->input_count * sizeof *refs;
+        const char *block = payload_map_at(&worker->map, dispatch->overflow.segment, dispatch->overflow.offset, bytes);
+        if (block == NULL || dispatch->overflow.offset % 8 != 0)
+            return -EBADMSG;
+        coordinate = (const uint64_t *)(const void *)block;
+        refs = (const struct value_ref *)(const void *)(block + coordinate_bytes);
+    } else if (dispatch->depth > DISPATCH_DEPTH_INLINE || dispatch->input_count > DISPATCH_INPUTS_INLINE) {
+        return -EBADMSG;
+    }
+    if (dispatch->input_count != row->call->spec->input_count)
+        return -EBADMSG;
+    row->row.coordinate = coordinate;
+    for (uint32_t at = 0; at < dispatch->input_count; at++) {
+        row->input_refs[at] = refs[at];
+        int status = value_view(&worker->map, &row->input_refs[at], &row->lists[at], &row->inputs[at]);
+        if (status < 0)
+            return status;
+    }
+    return 0;
+}
+
+struct worker_row *row_make(struct sheaf_worker *worker, struct worker_call *call, uint32_t shard,
+                            const struct ready_claim *claim)
+{
+    assert(worker->free_count > 0); /* the claim page has a row for it, and there are as many of these */
+    struct worker_row *row = &worker->rows[worker->free_rows[--worker->free_count]];
+    assert(row->phase == ROW_FREE && row->memory_count == 0);
+    row->worker = worker;
+    row->call = call;
+    row->claim = *claim;
+    row->shard = shard;
+    row->phase = ROW_CLAIMED;
+    row->end = ROW_OPEN;
+    row->damaged = row->streamed = row->breach = row->breach_of_columns = row->unwanted = false;
+    row->started_ns = row->child_count = 0;
+    const struct dispatch *dispatch = &claim->dispatch;
+    row->row = (struct sheaf_row){.size = sizeof row->row,
+                                  .attempt = dispatch->attempt,
+                                  .key = dispatch->key,
+                                  .parent_key = dispatch->parent_key,
+                                  .depth = dispatch->depth,
+                                  .input_count = call->spec->input_count,
+                                  .host_row = row};
+    int status = reserve(row, call->spec->input_count, call->spec->output_count);
+    if (status == 0) {
+        memset(row->outputs, 0, call->spec->output_count * sizeof *row->outputs);
+        status = gather_inputs(row);
+    }
+    row->row.inputs = row->inputs;
+    row->damaged = status < 0;
+    if (row->damaged)
+        snprintf(row->text, sizeof row->text, "%s: its inputs cannot be read: %s", call->spec->name, strerror(-status));
+    return row;
+}
+
+int row_start(struct worker_row *row)
+{
+    assert(row->phase == ROW_CLAIMED);
+    if (row->claim.cancelled || row->unwanted)
+        return -ECANCELED;
+    row->started_ns = now_ns();
+    int status = claim_page_start(&row->worker->lane.claims, row->claim.row, row->claim.dispatch.grain,
+                                  row->claim.dispatch.number, row->started_ns);
+    if (status < 0)
+        return -ECANCELED;
+    row->phase = ROW_RUNNING;
+    return row->damaged ? -EBADMSG : 0;
+}
+
+int row_breach(struct worker_row *row, const char *format, ...)
+{
+    if (row->breach)
+        return -EINVAL;
+    row->breach = true;
+    int used = snprintf(row->text, sizeof row->text, "%s: ", row->call->spec->operator_name);
+    va_list values;
+    va_start(values, format);
+    if (used > 0 && (size_t)used < sizeof row->text)
+        vsnprintf(row->text + used, sizeof row->text - (size_t)used, format, values);
+    va_end(values);
+    return -EINVAL;
+}
+
+/* ---- records ---- */
+
+static struct completion record_for(const struct worker_row *row, enum completion_kind kind)
+{
+    return (struct completion){.kind = kind, .grain = row->claim.dispatch.grain, .number = row->claim.dispatch.number};
+}
+
+static void set_text(struct completion *record, const char *text)
+{
+    record->text = text;
+    record->text_length_bytes = (uint32_t)strnlen(text, COMPLETION_TEXT_BYTES_MAX);
+}
+
+int row_write_child(struct worker_row *row, const struct value_ref *refs, uint64_t ordinal)
+{
+    struct completion record = record_for(row, COMPLETION_CHILD);
+    record.ordinal = ordinal;
+    record.values = refs;
+    record.value_count = row->call->group_count;
+    return record_write(row->worker, row->shard, &record);
+}
+
+/* Children of groups that were answered whole: the lengths of the groups must agree. */
+static void write_appended_children(struct worker_row *row)
+{
+    struct worker_call *call = row->call;
+    uint32_t groups[64], group_count = 0;
+    for (uint32_t output = 0; output < call->spec->output_count; output++)
+        if (is_group(call, output))
+            groups[group_count++] = output;
+    if (group_count == 0 || row->streamed)
+        return;
+    uint32_t count = row->appended[groups[0]].count;
+    for (uint32_t at = 1; at < group_count; at++) {
+        if (row->appended[groups[at]].count != count) {
+            row_breach(row, "its groups differ in length: output %u has %u children, output %u has %u", groups[0],
+                       count, groups[at], row->appended[groups[at]].count);
+            return;
+        }
+    }
+    for (uint32_t child = 0; child < count; child++) {
+        struct value_ref refs[64];
+        for (uint32_t at = 0; at < group_count; at++)
+            refs[at] = row->appended[groups[at]].refs[child];
+        if (row_write_child(row, refs, child) < 0)
+            return;
+    }
+    for (uint32_t at = 0; at < group_count; at++)
+        row->appended[groups[at]].count = 0; /* the shard's now */
+    row->child_count = count;
+}
+
+static int write_answer(struct worker_row *row)
+{
+    struct completion record = record_for(row, COMPLETION_ANSWER);
+    record.child_count = row->child_count;
+    record.run_ns = now_ns() - row->started_ns;
+    record.values = row->outputs;
+    record.value_count = row->call->spec->output_count;
+    int status = record_write(row->worker, row->shard, &record);
+    if (status == 0)
+        memset(row->outputs, 0, row->call->spec->output_count * sizeof *row->outputs); /* the shard's now */
+    return status;
+}
+
+static void write_fail(struct worker_row *row, uint32_t scope, uint32_t class_id, const char *text)
+{
+    struct completion record = record_for(row, COMPLETION_FAIL);
+    record.child_count = row->child_count;
+    record.run_ns = now_ns() - row->started_ns;
+    record.scope = scope;
+    record.class_id = class_id;
+    set_text(&record, text);
+    record_write(row->worker, row->shard, &record);
+}
+
+static void write_raised(struct worker_row *row, uint32_t class_id, const char *text)
+{
+    struct completion record = record_for(row, COMPLETION_RAISED);
+    record.run_ns = row->phase == ROW_RUNNING ? now_ns() - row->started_ns : 0;
+    record.class_id = class_id;
+    set_text(&record, text);
+    record_write(row->worker, row->shard, &record);
+}
+
+static void write_released(struct worker_row *row)
+{
+    struct completion record = record_for(row, COMPLETION_RELEASED);
+    record_write(row->worker, row->shard, &record);
+}
+
+/* What the row said, or did not say. */
+static void write_own_end(struct worker_row *row)
+{
+    if (row->end == ROW_ANSWERED && !row->breach)
+        write_appended_children(row);
+    if (row->end == ROW_OPEN && !row->breach && !row->unwanted)
+        row_breach(row, "the row was neither answered nor failed");
+    if (row->breach)
+        write_fail(row, SHEAF_SCOPE_ITEM, SHEAF_CLASS_CONTRACT, row->text);
+    else if (row->end == ROW_FAILED)
+        write_fail(row, row->scope, row->class_id, row->text);
+    else if (row->end == ROW_OPEN)
+        write_released(row);
+    else if (write_answer(row) == -EMSGSIZE) {
+        row_breach(row, "the answer has more values than a record takes");
+        write_fail(row, SHEAF_SCOPE_ITEM, SHEAF_CLASS_CONTRACT, row->text);
+    }
+}
+
+/* Frees what nobody was told of. */
+static void drop_leftovers(struct worker_row *row)
+{
+    struct sheaf_worker *worker = row->worker;
+    while (row->memory_count > 0)
+        payload_free(worker, row->memories[--row->memory_count]);
+    for (uint32_t output = 0; output < row->output_capacity; output++) {
+        unpublish(worker, &row->outputs[output]);
+        struct appended *appended = &row->appended[output];
+        while (appended->count > 0)
+            unpublish(worker, &appended->refs[--appended->count]);
+    }
+}
+
+/* C7, and the row is free for another claim. The record must be visible. */
+static void row_release(struct worker_row *row)
+{
+    struct sheaf_worker *worker = row->worker;
+    claim_page_release(&worker->lane.claims, row->claim.row);
+    row->phase = ROW_FREE;
+    worker->free_rows[worker->free_count++] = (uint32_t)(row - worker->rows);
+    if (worker->free_count == worker->row_limit && worker->descriptor_count > 0)
+        descriptors_drop(worker, 0);
+}
+
+/* The operator may hold state under the row's keys from now on, unless it never saw them. */
+static void note_state(struct worker_row *row)
+{
+    struct worker_call *call = row->call;
+    uint64_t keys[2] = {(call->spec->operator_flags & SHEAF_OPERATOR_STATE_OF_ROW) != 0 ? row->row.key : 0,
+                        (call->spec->operator_flags & SHEAF_OPERATOR_STATE_OF_PARENT) != 0 ? row->row.parent_key : 0};
+    for (uint32_t at = 0; at < 2; at++)
+        if (keys[at] != 0 && key_set_add(&call->open, keys[at]) < 0)
+            row->worker->failure = -ENOMEM; /* state that nobody knows of could not be evicted */
+}
+
+static void count_run(struct worker_row *row, uint64_t took_ns)
+{
+    struct worker_call *call = row->call;
+    struct lane_counters *counters = row->worker->lane.counters;
+    call->mean_row_ns = call->mean_row_ns == 0 ? took_ns : (7 * call->mean_row_ns + took_ns) / 8;
+    store_relaxed_u64(&counters->rows_run, load_relaxed_u64(&counters->rows_run) + 1);
+}
+
+static const char *cause(const char *message)
+{
+    return message != NULL && message[0] != '\0' ? message : "the operator raised and gave no cause";
+}
+
+void row_finish(struct worker_row *row, int status, const char *message)
+{
+    struct sheaf_worker *worker = row->worker;
+    assert(row->phase != ROW_FREE);
+    if (row->phase == ROW_CLAIMED) {
+        write_released(row);
+    } else if (row->damaged) {
+        write_raised(row, SHEAF_CLASS_CONTRACT, row->text);
+    } else {
+        note_state(row);
+        if (status < 0 && !row->breach)
+            write_raised(row, SHEAF_CLASS_OPERATOR, cause(message));
+        else
+            write_own_end(row);
+    }
+    drop_leftovers(row);
+    uint64_t at_ns = now_ns();
+    record_commit(worker, row->shard, at_ns); /* C6 */
+    if (row->phase == ROW_RUNNING)
+        count_run(row, at_ns - row->started_ns);
+    row_release(row); /* C7 */
+}
+
+/* A batch in which a row stayed open, or got a wrong number of values, raised as a whole: nobody knows whose fault it
+ * is. With one row it is known. */
+static bool breaks_batch(struct worker_row **rows, uint32_t count, const char **ret_text)
+{
+    uint32_t run = 0;
+    const char *text = NULL;
+    for (uint32_t at = 0; at < count; at++) {
+        struct worker_row *row = rows[at];
+        if (row->phase != ROW_RUNNING || row->damaged)
+            continue;
+        run++;
+        if (row->breach_of_columns)
+            text = row->text;
+        else if (row->end == ROW_OPEN && !row->unwanted && !row->breach && text == NULL)
+            text = "the batch operator left rows without an answer";
+    }
+    *ret_text = text;
+    return text != NULL && run > 1;
+}
+
+void rows_finish_batch(struct sheaf_worker *worker, struct worker_row **rows, uint32_t count, int status,
+                       const char *message)
+{
+    const char *breach = NULL;
+    bool broken = status == 0 && breaks_batch(rows, count, &breach);
+    char text[sizeof rows[0]->text];
+    if (broken)
+        snprintf(text, sizeof text, "%s", breach);
+    for (uint32_t at = 0; at < count; at++) {
+        struct worker_row *row = rows[at];
+        if (row->phase == ROW_CLAIMED) {
+            write_released(row);
+        } else if (row->damaged) {
+            write_raised(row, SHEAF_CLASS_CONTRACT, row->text);
+        } else {
+            note_state(row);
+            if (broken)
+                write_raised(row, SHEAF_CLASS_CONTRACT, text);
+            else if (status < 0)
+                write_raised(row, SHEAF_CLASS_OPERATOR, cause(message));
+            else
+                write_own_end(row);
+        }
+        drop_leftovers(row);
+    }
+    uint64_t at_ns = now_ns();
+    for (uint32_t shard = 0; shard < worker->hello.shard_count; shard++)
+        record_commit(worker, shard, at_ns); /* C6 for all */
+    for (uint32_t at = 0; at < count; at++) {
+        if (rows[at]->phase == ROW_RUNNING)
+            count_run(rows[at], (at_ns - rows[at]->started_ns) / count);
+        row_release(rows[at]); /* C7 */
+    }
+}
