@@ -224,6 +224,16 @@ static int host_answer(const struct sheaf_row *public_row, const struct sheaf_va
     return 0;
 }
 
+/* A text that was cut short ends with a whole character. */
+static void cut_character(char *text)
+{
+    size_t end = strlen(text);
+    while (end > 0 && ((unsigned char)text[end - 1] & 0xc0) == 0x80)
+        end--;
+    if (end > 0 && (unsigned char)text[end - 1] >= 0xc0)
+        text[end - 1] = '\0';
+}
+
 static int host_fail(const struct sheaf_row *public_row, enum sheaf_scope scope, enum sheaf_class class_id,
                      const char *format, ...)
 {
@@ -243,8 +253,8 @@ static int host_fail(const struct sheaf_row *public_row, enum sheaf_scope scope,
     row->class_id = class_id != SHEAF_CLASS_NONE ? class_id : SHEAF_CLASS_OPERATOR;
     va_list values;
     va_start(values, format);
-    if (!row->breach)
-        vsnprintf(row->text, sizeof row->text, format, values);
+    if (!row->breach && vsnprintf(row->text, sizeof row->text, format, values) >= (int)sizeof row->text)
+        cut_character(row->text);
     va_end(values);
     row->end = ROW_FAILED;
     return 0;

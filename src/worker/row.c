@@ -197,7 +197,7 @@ static struct completion record_for(const struct worker_row *row, enum completio
 static void set_text(struct completion *record, const char *text)
 {
     record->text = text;
-    record->text_length_bytes = (uint32_t)strnlen(text, COMPLETION_TEXT_BYTES_MAX);
+    record->text_length_bytes = (uint32_t)strlen(text);
 }
 
 int row_write_child(struct worker_row *row, const struct value_ref *refs, uint64_t ordinal)

@@ -12,7 +12,7 @@ static int refuse(struct sheaf_error *error, int status, const char *line)
 {
     if (error != NULL) {
         error->code = status;
-        snprintf(error->message, sizeof error->message, "%s", line);
+        snprintf(error->message, sizeof error->message, "%.1000s", line);
     }
     return status;
 }

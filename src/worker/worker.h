@@ -83,7 +83,7 @@ struct worker_row {
     uint32_t memory_count, memory_capacity;
 
     uint32_t scope, class_id;
-    char text[1024]; /* of a failure or breach */
+    char text[COMPLETION_TEXT_BYTES_MAX]; /* of a failure or breach */
 };
 
 /* A descriptor handed to an operator: until its row ends (tag 0) or the state under `tag` is evicted. */
