@@ -69,6 +69,11 @@ struct sheaf_submission {
 /* 0; -EAGAIN: the window is full, poll first; SHEAF_E_CLOSED. `ret_root` (may be NULL): index of the root, counted up from 0. */
 SHEAF_API int sheaf_run_submit(struct sheaf_run *run, const struct sheaf_submission *submission, uint64_t *ret_root,
                                struct sheaf_error *error);
+/* A list value for a submission, over `values` (copied; what they point to must stay until the list is destroyed). Give it
+ * as `list` with the list's kind. It may be destroyed after the submit. */
+SHEAF_API int sheaf_list_create(const struct sheaf_value *values, uint64_t count, struct sheaf_list **ret_list);
+SHEAF_API void sheaf_list_destroy(struct sheaf_list *list);
+
 /* No more roots will come. */
 SHEAF_API void sheaf_run_close_input(struct sheaf_run *run);
 /* Cancels every unfinished root: they finish as failed, class cancelled. */

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/shard.h"
+
+struct root *root_of(const struct shard *shard, uint32_t lineage_root)
+{
+    return (struct root *)(uintptr_t)lineage_root_tag(shard->lineage, lineage_root);
+}
+
+void root_free(struct root *root)
+{
+    if (!root)
+        return;
+    for (uint32_t i = 0; root->paths && i < root->source_count; i++)
+        free(root->paths[i]);
+    free(root->paths);
+    free(root->sources);
+    free(root->source_ids);
+    free(root->message);
+    free(root);
+}
+
+/* ---- waiting roots ---- */
+
+void admit_submit(struct shard *shard, struct root *root)
+{
+    root->phase = ROOT_WAITING;
+    root->next = NULL;
+    if (shard->waiting_last)
+        shard->waiting_last->next = root;
+    else
+        shard->waiting = root;
+    shard->waiting_last = root;
+}
+
+static struct root *take_waiting(struct shard *shard)
+{
+    struct root *root = shard->waiting;
+    shard->waiting = root->next;
+    if (!shard->waiting)
+        shard->waiting_last = NULL;
+    return root;
+}
+
+static void link_admitted(struct shard *shard, struct root *root)
+{
+    root->previous = NULL;
+    root->next = shard->admitted;
+    if (root->next)
+        root->next->previous = root;
+    shard->admitted = root;
+    shard->admitted_count++;
+}
+
+static void unlink_admitted(struct shard *shard, struct root *root)
+{
+    if (root->previous)
+        root->previous->next = root->next;
+    else
+        shard->admitted = root->next;
+    if (root->next)
+        root->next->previous = root->previous;
+    shard->admitted_count--;
+}
+
+/* ---- into lineage ---- */
+
+static void fail_root(struct shard *shard, struct root *root, enum sheaf_class class_id, const char *text)
+{
+    struct lineage_cause cause = {
+        .scope = SHEAF_SCOPE_ROOT, .class_id = class_id, .text = text, .length_bytes = (uint32_t)strlen(text)};
+    int result = lineage_fail_root(shard->lineage, root->lineage_root, &cause);
+    if (result < 0)
+        shard_fail(shard, result, "failing a root");
+}
+
+/* All sources are there, or known to be missing. */
+static void enter(struct shard *shard, struct root *root)
+{
+    int result = lineage_admit(shard->lineage, (uintptr_t)root, root->sources, &root->lineage_root);
+    if (result < 0) {
+        shard_fail(shard, result, "admitting a root");
+        return;
+    }
+    root->phase = ROOT_LIVE;
+    if (root->class_id != SHEAF_CLASS_NONE)
+        fail_root(shard, root, root->class_id, root->message ? root->message : "");
+    else if (shard->cancelled)
+        fail_root(shard, root, SHEAF_CLASS_CANCELLED, shard->cancel_text);
+    shard_settle(shard);
+}
+
+void admit_source(struct shard *shard, struct message_source *message)
+{
+    struct root *root = message->root;
+    assert(root->phase == ROOT_READING && root->reads_left > 0);
+    if (message->class_id == SHEAF_CLASS_NONE) {
+        root->sources[message->index] = message->ref;
+        root->source_ids[message->index] = message->id;
+    } else if (root->class_id == SHEAF_CLASS_NONE) {
+        root->class_id = message->class_id;
+        root->message = strdup(message->text);
+    }
+    if (--root->reads_left == 0)
+        enter(shard, root);
+}
+
+/* Starts reading what a root needs. False: the reader takes no more now. */
+static bool start_reads(struct shard *shard, struct root *root)
+{
+    root->phase = ROOT_READING;
+    for (uint32_t i = 0; i < shard->plan->source_count; i++)
+        root->reads_left += root->paths[i] != NULL;
+    if (root->reads_left == 0 || shard->cancelled) {
+        root->reads_left = 0;
+        enter(shard, root);
+        return true;
+    }
+    for (uint32_t i = 0; i < shard->plan->source_count; i++) {
+        if (!root->paths[i])
+            continue;
+        int result = sources_read(shard->sources, root->paths[i], root, i);
+        if (result < 0) {
+            shard_fail(shard, result, "asking for a source");
+            return false;
+        }
+    }
+    return true;
+}
+
+void admit_step(struct shard *shard)
+{
+    const struct sched_window window = {.roots_max = shard->run->window,
+                                        .bytes_max = shard->run->engine->memory_bytes / 4};
+    while (shard->waiting &&
+           sched_may_admit(&window, shard->admitted_count, payload_shard_bytes(shard->run->payload), 0)) {
+        struct root *root = take_waiting(shard);
+        link_admitted(shard, root);
+        if (!start_reads(shard, root))
+            return;
+    }
+    if (shard->retry_reads) {
+        shard->retry_reads = false;
+        sources_retry(shard->sources);
+    }
+}
+
+void admit_cancel(struct shard *shard, const char *text)
+{
+    if (shard->cancelled)
+        return;
+    shard->cancel_text = strdup(text);
+    if (!shard->cancel_text) {
+        shard_fail(shard, -ENOMEM, "cancelling");
+        return;
+    }
+    shard->cancelled = true;
+    for (struct root *root = shard->admitted, *next; root; root = next) {
+        next = root->next;
+        if (root->phase == ROOT_LIVE && !lineage_root_is_complete(shard->lineage, root->lineage_root))
+            fail_root(shard, root, SHEAF_CLASS_CANCELLED, text);
+    }
+    shard_settle(shard);
+}
+
+/* ---- out again ---- */
+
+void admit_complete(struct shard *shard, uint32_t lineage_root)
+{
+    struct root *root = root_of(shard, lineage_root);
+    assert(root->phase == ROOT_LIVE);
+    root->phase = ROOT_COMPLETE;
+    hold_evict_root(shard, root);
+    struct sheaf_result *result = result_make(shard, root);
+    if (!result) {
+        shard_fail(shard, -ENOMEM, "making a result");
+        return;
+    }
+    result->message.kind = MESSAGE_RESULT;
+    run_tell_host(shard->run, &result->message);
+}
+
+void admit_acknowledge(struct shard *shard, struct root *root)
+{
+    assert(root->phase == ROOT_COMPLETE);
+    root->phase = ROOT_LEAVING;
+    admit_leave(shard, root);
+}
+
+void admit_leave(struct shard *shard, struct root *root)
+{
+    if (root->phase != ROOT_LEAVING)
+        return;
+    int result = lineage_release_root(shard->lineage, root->lineage_root);
+    if (result == -EBUSY)
+        return; /* a worker still has it open, or still runs a row whose result nobody wants */
+    if (result < 0) {
+        shard_fail(shard, result, "releasing a root");
+        return;
+    }
+    for (uint32_t i = 0; i < shard->plan->source_count; i++) {
+        if (root->source_ids[i])
+            sources_forget(shard->sources, root->source_ids[i]);
+    }
+    unlink_admitted(shard, root);
+    root_free(root);
+}

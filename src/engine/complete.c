@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/shard.h"
+#include "engine/supervisor.h"
+
+enum { RAISED_TEXT_BYTES = 512 };
+
+/* Rows of one batch that raised: their records come one after another in one commit. */
+struct raised_rows {
+    uint32_t call, worker, count, capacity;
+    uint32_t *entities;
+    enum sheaf_class class_id;
+    uint64_t run_ns;
+    char text[RAISED_TEXT_BYTES];
+    uint32_t text_bytes;
+};
+
+/* ---- orders to a worker ---- */
+
+static bool pending_push(struct link *link, const struct control *order)
+{
+    if (link->pending_count == link->pending_capacity) {
+        uint32_t capacity = link->pending_capacity ? link->pending_capacity * 2 : 64;
+        struct control *larger = malloc(capacity * sizeof *larger);
+        if (!larger)
+            return false;
+        for (uint32_t i = 0; i < link->pending_count; i++)
+            larger[i] = link->pending[(link->pending_first + i) % link->pending_capacity];
+        free(link->pending);
+        link->pending = larger;
+        link->pending_capacity = capacity;
+        link->pending_first = 0;
+    }
+    link->pending[(link->pending_first + link->pending_count++) % link->pending_capacity] = *order;
+    return true;
+}
+
+void link_flush(struct shard *shard, uint32_t worker)
+{
+    struct link *link = &shard->links[worker];
+    while (link->attached && link->pending_count > 0) {
+        int result = control_write(&link->control, &link->pending[link->pending_first]);
+        if (result == -EAGAIN)
+            return;
+        if (result < 0) {
+            supervisor_kill(shard->run->supervisor, worker, "it damaged its control ring");
+            return;
+        }
+        link->pending_first = (link->pending_first + 1) % link->pending_capacity;
+        link->pending_count--;
+    }
+}
+
+void link_order(struct shard *shard, uint32_t worker, enum control_kind kind, uint32_t segment, uint64_t value)
+{
+    struct control order = {.kind = kind, .segment = segment, .value = value};
+    if (!pending_push(&shard->links[worker], &order)) {
+        shard_fail(shard, -ENOMEM, "queueing an order to a worker");
+        return;
+    }
+    link_flush(shard, worker);
+}
+
+/* ---- values ---- */
+
+struct chunk_receiver {
+    struct shard *shard;
+    uint32_t worker;
+    uint16_t segment;
+};
+
+static void chunk_returned(void *cookie, uint32_t chunk)
+{
+    struct chunk_receiver *to = cookie;
+    link_order(to->shard, to->worker, CONTROL_CHUNK, to->segment, chunk);
+}
+
+void value_free(struct shard *shard, const struct value_ref *ref)
+{
+    const struct sheaf_run *run = shard->run;
+    if (ref->segment == VALUE_INLINE)
+        return;
+    if (ref->segment <= run->shard_count) {
+        uint64_t offset, bytes;
+        source_run(run->payload, ref, &offset, &bytes);
+        payload_free(run->payload, ref->segment - 1u, offset, bytes);
+        shard->read_bytes -= bytes < shard->read_bytes ? bytes : shard->read_bytes;
+        shard->retry_reads = true;
+        return;
+    }
+    uint32_t worker = ref->segment - 1u - run->shard_count;
+    struct chunk_receiver to = {shard, worker, ref->segment};
+    uint64_t start = ref->offset - (SHEAF_KIND_DEPTH(ref->kind) ? 0 : ref->prefix);
+    if (payload_release(run->payload, ref, chunk_returned, &to) == PAYLOAD_OWNER_FREES && shard->links[worker].attached)
+        link_order(shard, worker, CONTROL_FREE, ref->segment, start);
+}
+
+/* A value a worker reports must be of the kind the Plan says and lie in memory the worker may write. */
+static bool value_accept(struct shard *shard, uint32_t worker, sheaf_kind kind, struct value_ref *ref)
+{
+    if (ref->kind != kind)
+        return false;
+    if (ref->segment != VALUE_INLINE)
+        return ref->segment == payload_worker_segment(shard->run->payload, worker) &&
+               payload_retain(shard->run->payload, ref) == 0;
+    uint32_t base = SHEAF_KIND_BASE(kind);
+    bool scalar = SHEAF_KIND_DEPTH(kind) == 0 && (base == SHEAF_BOOL || base == SHEAF_I64 || base == SHEAF_F64);
+    if (SHEAF_KIND_DEPTH(kind) == 0 && base == SHEAF_BOOL)
+        ref->offset = ref->offset != 0;
+    return scalar || ref->length == 0;
+}
+
+/* Accepts `count` values, or none: those accepted before the bad one are given back. */
+static bool values_accept(struct shard *shard, uint32_t worker, const sheaf_kind *kinds, struct value_ref *refs,
+                          uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (kinds[i] == SHEAF_NONE)
+            continue;
+        if (value_accept(shard, worker, kinds[i], &refs[i]))
+            continue;
+        while (i-- > 0) {
+            if (kinds[i] != SHEAF_NONE)
+                value_free(shard, &refs[i]);
+        }
+        return false;
+    }
+    return true;
+}
+
+/* ---- the ends of a row ---- */
+
+/* The claim of a slot ended on a worker: its inputs stay held if the worker keeps the Entity open. */
+static void claim_ended(struct shard *shard, uint32_t worker, struct slot *slot)
+{
+    if (hold_take(shard, worker, slot))
+        slot_release_keeping_hold(shard, slot);
+    else
+        slot_release(shard, slot);
+}
+
+static void fail_grain(struct shard *shard, struct grain grain, enum sheaf_scope scope, enum sheaf_class class_id,
+                       const char *text, uint32_t text_bytes, uint64_t elapsed_us)
+{
+    struct lineage_cause cause = {.scope = scope,
+                                  .class_id = class_id,
+                                  .text = text,
+                                  .length_bytes = text_bytes,
+                                  .attempt = sched_attempt(shard->sched, grain),
+                                  .elapsed_us = elapsed_us};
+    sched_done(shard->sched, grain);
+    int result = lineage_fail(shard->lineage, grain, &cause);
+    if (result < 0)
+        shard_fail(shard, result, "recording a failure");
+}
+
+static void fail_contract(struct shard *shard, struct grain grain, const char *text)
+{
+    fail_grain(shard, grain, SHEAF_SCOPE_ITEM, SHEAF_CLASS_CONTRACT, text, (uint32_t)strlen(text), 0);
+}
+
+static void count_row(struct shard *shard, uint32_t worker, uint32_t call, uint64_t run_ns)
+{
+    struct call_counts *counts = &shard->counts[call];
+    counts->rows++;
+    shard->links[worker].rows_done++;
+    bool same_batch = shard->plan->calls[call].batch && counts->last_worker == worker && counts->last_run_ns == run_ns;
+    if (!same_batch) {
+        counts->batches++;
+        counts->run_ns += run_ns;
+    }
+    counts->last_worker = worker;
+    counts->last_run_ns = run_ns;
+}
+
+/* Kinds of a Call's outputs, SHEAF_NONE for a group that is expanded: its children came as records of their own. */
+static void output_kinds(const struct shard *shard, const struct plan_call *call, sheaf_kind *ret_kinds)
+{
+    const struct sheaf_plan *plan = shard->plan;
+    for (uint32_t i = 0; i < call->output_count; i++)
+        ret_kinds[i] = plan->ports[plan->call_ports[call->output_first + i]].kind;
+    for (uint32_t i = 0; i < call->expansion_count; i++) {
+        const struct plan_domain *domain = &plan->domains[plan->call_expansions[call->expansion_first + i]];
+        for (uint32_t j = 0; j < domain->port_count; j++) {
+            const struct plan_port *port = &plan->ports[plan->domain_ports[domain->port_first + j]];
+            if (port->port_kind == PLAN_EXPAND)
+                ret_kinds[port->slot] = SHEAF_NONE;
+        }
+    }
+}
+
+static void take_answer(struct shard *shard, uint32_t worker, struct slot *slot, const struct completion *record)
+{
+    struct grain grain = slot->grain;
+    const struct plan_call *call = &shard->plan->calls[grain.call];
+    bool unwanted = slot->unwanted;
+    sheaf_kind kinds[COMPLETION_VALUES_MAX];
+    struct value_ref refs[COMPLETION_VALUES_MAX];
+    count_row(shard, worker, grain.call, record->run_ns);
+    claim_ended(shard, worker, slot);
+    if (record->value_count != call->output_count) {
+        if (!unwanted)
+            fail_contract(shard, grain, "the answer has a wrong number of values");
+        return;
+    }
+    output_kinds(shard, call, kinds);
+    memcpy(refs, record->values, record->value_count * sizeof *refs);
+    if (!values_accept(shard, worker, kinds, refs, record->value_count)) {
+        if (!unwanted)
+            fail_contract(shard, grain, "an answered value has the wrong kind or lies outside the worker's memory");
+        return;
+    }
+    sched_done(shard->sched, grain);
+    uint32_t child_counts[64];
+    for (uint32_t i = 0; i < call->expansion_count && i < 64; i++)
+        child_counts[i] = (uint32_t)record->child_count;
+    int result = lineage_answer(shard->lineage, grain, refs, call->expansion_count <= 64 ? child_counts : NULL);
+    if (result < 0)
+        shard_fail(shard, result, "recording an answer");
+}
+
+/* One child for every expansion of the Call that takes any of the values. */
+static void take_child(struct shard *shard, uint32_t worker, struct slot *slot, const struct completion *record)
+{
+    const struct sheaf_plan *plan = shard->plan;
+    const struct plan_call *call = &plan->calls[slot->grain.call];
+    if (record->ordinal > UINT32_MAX - 1)
+        return; /* no row has that many children: its answer will be a broken contract */
+    for (uint32_t e = 0; e < call->expansion_count; e++) {
+        const struct plan_domain *domain = &plan->domains[plan->call_expansions[call->expansion_first + e]];
+        sheaf_kind kinds[COMPLETION_VALUES_MAX];
+        struct value_ref refs[COMPLETION_VALUES_MAX];
+        uint32_t count = 0;
+        for (uint32_t output = 0, group = 0; output < call->output_count; output++) {
+            if (!(call->op->outputs[output].flags & SHEAF_PORT_GROUP))
+                continue;
+            uint32_t value = group++;
+            for (uint32_t j = 0; j < domain->port_count; j++) {
+                const struct plan_port *port = &plan->ports[plan->domain_ports[domain->port_first + j]];
+                if (port->port_kind != PLAN_EXPAND || port->slot != output || value >= record->value_count)
+                    continue;
+                kinds[count] = port->kind;
+                refs[count++] = record->values[value];
+            }
+        }
+        if (count == 0 || !values_accept(shard, worker, kinds, refs, count))
+            continue; /* the ordinal is then missing, which the answer's count shows */
+        int result = lineage_child(shard->lineage, slot->grain, e, (uint32_t)record->ordinal, refs);
+        if (result < 0 && result != -EINVAL)
+            shard_fail(shard, result, "recording a child");
+    }
+}
+
+void complete_failed(struct shard *shard, const struct sched_loss *loss, const uint32_t *entities, uint32_t count,
+                     const char *text, uint32_t text_bytes, uint64_t elapsed_us)
+{
+    enum sched_verdict *verdicts = calloc(count, sizeof *verdicts);
+    int result =
+        verdicts ? sched_failed(shard->sched, loss, entities, count, clock_now_ns() / 1000, verdicts) : -ENOMEM;
+    if (result < 0) {
+        free(verdicts);
+        shard_fail(shard, result, "deciding about rows that failed");
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        struct grain grain = {loss->call, entities[i]};
+        struct call_counts *counts = &shard->counts[loss->call];
+        counts->raised += loss->event == SCHED_RAISED && i == 0;
+        counts->retried += verdicts[i] == SCHED_RETRIED;
+        counts->isolated += verdicts[i] == SCHED_ISOLATING;
+        if (verdicts[i] != SCHED_SEAL_FAILED && verdicts[i] != SCHED_SEAL_ABORT)
+            continue;
+        fail_grain(shard, grain, SHEAF_SCOPE_ITEM, loss->class_id, text, text_bytes, elapsed_us);
+        if (verdicts[i] == SCHED_SEAL_ABORT) {
+            struct message_text *message = calloc(1, sizeof *message);
+            if (message) {
+                message->message.kind = MESSAGE_ABORT;
+                snprintf(message->text, sizeof message->text, "%.*s", (int)text_bytes, text);
+                run_tell_host(shard->run, &message->message);
+            }
+        }
+    }
+    free(verdicts);
+    shard_settle(shard);
+}
+
+/* ---- raised batches ---- */
+
+struct raised_rows *raised_create(void)
+{
+    return calloc(1, sizeof(struct raised_rows));
+}
+
+void raised_free(struct raised_rows *raised)
+{
+    if (!raised)
+        return;
+    free(raised->entities);
+    free(raised);
+}
+
+static void raised_flush(struct shard *shard)
+{
+    struct raised_rows *raised = shard->raised;
+    if (raised->count == 0)
+        return;
+    uint32_t count = raised->count;
+    bool per_row = !shard->plan->calls[raised->call].batch;
+    struct sched_loss loss = {.event = SCHED_RAISED,
+                              .class_id = raised->class_id ? raised->class_id : SHEAF_CLASS_OPERATOR,
+                              .call = raised->call,
+                              .culprit = per_row || count == 1 ? 0 : SCHED_UNKNOWN};
+    raised->count = 0;
+    complete_failed(shard, &loss, raised->entities, count, raised->text, raised->text_bytes, raised->run_ns / 1000);
+}
+
+static void take_raised(struct shard *shard, uint32_t worker, struct slot *slot, const struct completion *record)
+{
+    struct raised_rows *raised = shard->raised;
+    struct grain grain = slot->grain;
+    bool unwanted = slot->unwanted, batch = shard->plan->calls[grain.call].batch;
+    if (raised->count > 0 &&
+        (!batch || raised->call != grain.call || raised->worker != worker || raised->run_ns != record->run_ns))
+        raised_flush(shard);
+    claim_ended(shard, worker, slot);
+    if (unwanted)
+        return; /* split off before any recovery decision */
+    if (raised->count == raised->capacity) {
+        uint32_t capacity = raised->capacity ? raised->capacity * 2 : 64;
+        uint32_t *larger = realloc(raised->entities, capacity * sizeof *larger);
+        if (!larger) {
+            shard_fail(shard, -ENOMEM, "recording a failed batch");
+            return;
+        }
+        raised->entities = larger;
+        raised->capacity = capacity;
+    }
+    raised->entities[raised->count++] = grain.entity;
+    raised->call = grain.call;
+    raised->worker = worker;
+    raised->run_ns = record->run_ns;
+    raised->class_id = record->class_id < SHEAF_CLASS_COUNT ? (enum sheaf_class)record->class_id : SHEAF_CLASS_OPERATOR;
+    raised->text_bytes = record->text_length_bytes < RAISED_TEXT_BYTES ? record->text_length_bytes : RAISED_TEXT_BYTES;
+    memcpy(raised->text, record->text, raised->text_bytes);
+    if (!batch)
+        raised_flush(shard);
+}
+
+/* ---- records ---- */
+
+static void take_failure(struct shard *shard, uint32_t worker, struct slot *slot, const struct completion *record)
+{
+    struct grain grain = slot->grain;
+    bool unwanted = slot->unwanted;
+    count_row(shard, worker, grain.call, record->run_ns);
+    claim_ended(shard, worker, slot);
+    enum sheaf_scope scope = record->scope <= SHEAF_SCOPE_ROOT ? (enum sheaf_scope)record->scope : SHEAF_SCOPE_ITEM;
+    enum sheaf_class class_id = record->class_id && record->class_id < SHEAF_CLASS_COUNT
+                                    ? (enum sheaf_class)record->class_id
+                                    : SHEAF_CLASS_OPERATOR;
+    /* A root failure counts even where the row's own result is not wanted any more; lineage discards the rest. */
+    if (!unwanted || scope == SHEAF_SCOPE_ROOT)
+        fail_grain(shard, grain, scope, class_id, record->text, record->text_length_bytes, record->run_ns / 1000);
+}
+
+static void take_log(struct shard *shard, uint32_t worker, const struct completion *record)
+{
+    struct slot *slot = slot_find(shard, record->grain, record->number);
+    char where[128] = "";
+    if (slot) {
+        struct root *root = root_of(shard, lineage_root_of(shard->lineage, slot->grain));
+        snprintf(where, sizeof where, " %s: root %llu:", shard->plan->calls[slot->grain.call].name,
+                 (unsigned long long)root->index);
+    }
+    run_log(shard->run, (int)record->level, "worker %u:%s %.*s", worker, where, (int)record->text_length_bytes,
+            record->text);
+}
+
+static void take_record(struct shard *shard, uint32_t worker, const struct completion *record)
+{
+    if (record->kind == COMPLETION_LOG) {
+        take_log(shard, worker, record);
+        return;
+    }
+    if (record->kind == COMPLETION_EVICTED) {
+        hold_evicted(shard, worker, record->key);
+        return;
+    }
+    struct slot *slot = slot_find(shard, record->grain, record->number);
+    if (!slot)
+        return; /* stale or invented: nothing of it is believed */
+    if (record->kind != COMPLETION_RAISED)
+        raised_flush(shard);
+    switch (record->kind) {
+    case COMPLETION_ANSWER:
+        take_answer(shard, worker, slot, record);
+        break;
+    case COMPLETION_CHILD:
+        take_child(shard, worker, slot, record);
+        break;
+    case COMPLETION_FAIL:
+        take_failure(shard, worker, slot, record);
+        break;
+    case COMPLETION_RAISED:
+        take_raised(shard, worker, slot, record);
+        break;
+    default: /* RELEASED: given back unrun */
+        if (!slot->unwanted)
+            sched_requeue_uncharged(shard->sched, slot->grain);
+        slot_release(shard, slot);
+        break;
+    }
+    shard_settle(shard);
+}
+
+static uint32_t drain(struct shard *shard, uint32_t worker)
+{
+    struct link *link = &shard->links[worker];
+    struct completion record;
+    uint32_t taken = 0;
+    int result;
+    while ((result = completion_read(&link->completions, &record)) == 0) {
+        take_record(shard, worker, &record);
+        taken++;
+    }
+    raised_flush(shard);
+    if (taken > 0) {
+        spsc_release(&link->completions.ring);
+        event_count_bump(shard->run->workers[worker].lane.events); /* it may wait for room */
+    }
+    if (result == -EBADMSG)
+        supervisor_kill(shard->run->supervisor, worker, "it wrote a damaged record");
+    return taken;
+}
+
+void complete_drain(struct shard *shard, uint32_t worker)
+{
+    if (shard->links[worker].attached)
+        drain(shard, worker);
+}
+
+/* A worker that ran out of memory says how much it wants; growing is what there is until a budget says no. */
+static void grant(struct shard *shard, uint32_t worker)
+{
+    struct link *link = &shard->links[worker];
+    struct lane *lane = &shard->run->workers[worker].lane;
+    uint64_t wanted = atomic_load_explicit(&lane->counters->wanted_chunks, memory_order_relaxed);
+    if (shard->number != 0 || wanted <= link->granted)
+        return;
+    uint16_t segment = payload_worker_segment(shard->run->payload, worker);
+    uint32_t before = payload_back(shard->run->payload, worker, 0);
+    uint64_t more = wanted - link->granted;
+    uint32_t after =
+        payload_back(shard->run->payload, worker, more > UINT32_MAX - before ? UINT32_MAX : before + (uint32_t)more);
+    for (uint32_t chunk = before; chunk < after; chunk++)
+        link_order(shard, worker, CONTROL_CHUNK, segment, chunk);
+    link->granted += after - before;
+    if (after == before)
+        link_order(shard, worker, CONTROL_CHUNK, segment, CONTROL_NO_CHUNK);
+    atomic_store_explicit(&lane->orders->granted_chunks, link->granted, memory_order_release);
+    event_count_bump(lane->events);
+}
+
+uint32_t complete_step(struct shard *shard)
+{
+    uint32_t taken = 0;
+    for (uint32_t worker = 0; worker < shard->run->worker_count; worker++) {
+        if (!shard->links[worker].attached)
+            continue;
+        taken += drain(shard, worker);
+        grant(shard, worker);
+        if (shard->links[worker].pending_count > 0)
+            link_flush(shard, worker);
+    }
+    return taken;
+}

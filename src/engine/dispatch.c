@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "engine/shard.h"
+
+static uint64_t grain_key(struct grain grain)
+{
+    return (uint64_t)grain.call << 32 | grain.entity;
+}
+
+static uint32_t slot_number(const struct shard *shard, const struct slot *slot)
+{
+    return shard->slot_first + (uint32_t)(slot - shard->slots);
+}
+
+static struct ready_producer *ring_of(struct shard *shard, uint32_t call, enum board_ring ring)
+{
+    return &shard->rings[(size_t)call * BOARD_RINGS + ring];
+}
+
+/* ---- slots ---- */
+
+static struct slot *slot_take(struct shard *shard, struct grain grain)
+{
+    if (shard->free_slot == UINT32_MAX)
+        return NULL;
+    struct slot *slot = &shard->slots[shard->free_slot];
+    if (keymap_set(&shard->slot_of_grain, grain_key(grain), shard->free_slot) < 0)
+        return NULL;
+    shard->free_slot = slot->next_free;
+    shard->slot_used++;
+    shard->live_of_call[grain.call]++;
+    assert(!slot->live && !slot->built);
+    slot->live = true;
+    slot->unwanted = false;
+    slot->grain = grain;
+    slot->number = dispatch_next_number(slot->number);
+    return slot;
+}
+
+struct slot *slot_find(struct shard *shard, uint32_t number_of_slot, uint64_t number)
+{
+    if (number_of_slot < shard->slot_first || number_of_slot - shard->slot_first >= shard->slot_count)
+        return NULL;
+    struct slot *slot = &shard->slots[number_of_slot - shard->slot_first];
+    return slot->live && slot->number == number ? slot : NULL;
+}
+
+void slot_release_keeping_hold(struct shard *shard, struct slot *slot)
+{
+    assert(slot->live);
+    built_free(shard, slot->built);
+    slot->built = NULL;
+    /* A Grain that is pushed again while an unwanted claim of it lives has a newer slot: leave that one known. */
+    uint32_t index = (uint32_t)(slot - shard->slots);
+    if (keymap_get(&shard->slot_of_grain, grain_key(slot->grain)) == index)
+        keymap_remove(&shard->slot_of_grain, grain_key(slot->grain));
+    slot->live = false;
+    slot->next_free = shard->free_slot;
+    shard->free_slot = index;
+    shard->slot_used--;
+    shard->live_of_call[slot->grain.call]--;
+}
+
+void slot_release(struct shard *shard, struct slot *slot)
+{
+    struct grain grain = slot->grain;
+    slot_release_keeping_hold(shard, slot);
+    if (shard->unhold_count == shard->unhold_capacity) {
+        shard_fail(shard, -ENOMEM, "releasing a claim"); /* sized for every slot and hold: cannot happen */
+        return;
+    }
+    shard->unhold[shard->unhold_count++] = grain;
+}
+
+/* ---- describing a row ---- */
+
+static uint64_t row_timeout_ns(const struct shard *shard, const struct plan_call *call)
+{
+    uint32_t timeout_ms = call->timeout_ms ? call->timeout_ms : shard->run->engine->options.row_timeout_ms;
+    return timeout_ms * UINT64_C(1000000);
+}
+
+/* The root index of the host, which is not the order in which roots came into this shard's lineage. */
+static void write_coordinate(const struct shard *shard, struct grain grain, uint64_t *coordinate, uint32_t depth)
+{
+    uint32_t domain = shard->plan->calls[grain.call].domain;
+    uint32_t written = lineage_coordinate(shard->lineage, domain, grain.entity, coordinate, depth);
+    assert(written == depth);
+    coordinate[0] = root_of(shard, lineage_root_of(shard->lineage, grain))->index;
+}
+
+static int read_input(struct shard *shard, struct slot *slot, uint32_t index, struct value_ref *ret_ref)
+{
+    struct lineage_value value;
+    int result = lineage_input(shard->lineage, slot->grain, index, &value);
+    if (result < 0)
+        return result;
+    if (value.is_list)
+        return list_build(shard, value.list, &slot->built, ret_ref);
+    *ret_ref = value.value;
+    return 0;
+}
+
+/* Coordinate and inputs of a row that does not fit a descriptor. */
+static int describe_overflow(struct shard *shard, struct slot *slot, struct dispatch *dispatch, uint32_t depth)
+{
+    uint64_t offset, bytes = depth * sizeof(uint64_t) + dispatch->input_count * sizeof(struct value_ref);
+    int result = built_alloc(shard, &slot->built, bytes, &offset);
+    if (result < 0)
+        return result;
+    uint64_t *coordinate = payload_shard_at(shard->run->payload, shard->number, offset);
+    struct value_ref *inputs = (struct value_ref *)(coordinate + depth);
+    write_coordinate(shard, slot->grain, coordinate, depth);
+    for (uint32_t i = 0; i < dispatch->input_count && result == 0; i++)
+        result = read_input(shard, slot, i, &inputs[i]);
+    if (result < 0)
+        return result;
+    memcpy(dispatch->coordinate, coordinate,
+           (depth < DISPATCH_DEPTH_INLINE ? depth : DISPATCH_DEPTH_INLINE) * sizeof *coordinate);
+    memcpy(dispatch->inputs, inputs,
+           (dispatch->input_count < DISPATCH_INPUTS_INLINE ? dispatch->input_count : DISPATCH_INPUTS_INLINE) *
+               sizeof *inputs);
+    dispatch->overflow = (struct value_ref){.kind = SHEAF_BYTES,
+                                            .segment = payload_shard_segment(shard->run->payload, shard->number),
+                                            .offset = offset,
+                                            .length = bytes};
+    return 0;
+}
+
+static int describe(struct shard *shard, struct slot *slot, const struct sched_row *row)
+{
+    const struct plan_call *call = &shard->plan->calls[slot->grain.call];
+    uint32_t depth = shard->plan->domains[call->domain].depth;
+    uint64_t key = lineage_entity_key(shard->lineage, call->domain, slot->grain.entity);
+    uint64_t parent_key = lineage_parent_key(shard->lineage, call->domain, slot->grain.entity);
+    struct dispatch dispatch = {
+        .number = slot->number,
+        .key = key,
+        .parent_key = parent_key,
+        .grain = slot_number(shard, slot),
+        .call = slot->grain.call,
+        .attempt = row->attempt,
+        .home = hold_home(shard, slot->grain.call, key, parent_key),
+        .input_count = call->input_count,
+        .depth = (uint16_t)depth,
+        .flags = row->fresh_worker ? DISPATCH_ALONE : 0,
+        .batch = row->batch,
+        .timeout_ns = row_timeout_ns(shard, call),
+    };
+    if (row->queue == SCHED_ISOLATION && row->batch_left == 0)
+        dispatch.flags |= DISPATCH_LAST;
+    int result = 0;
+    if (depth > DISPATCH_DEPTH_INLINE || call->input_count > DISPATCH_INPUTS_INLINE) {
+        result = describe_overflow(shard, slot, &dispatch, depth);
+    } else {
+        write_coordinate(shard, slot->grain, dispatch.coordinate, depth);
+        for (uint32_t i = 0; i < call->input_count && result == 0; i++)
+            result = read_input(shard, slot, i, &dispatch.inputs[i]);
+    }
+    if (result == 0)
+        dispatch_write(&shard->board.dispatches, &dispatch);
+    return result;
+}
+
+/* ---- offering ---- */
+
+/* Offers one row. 0; -EAGAIN: no room, the row went back to the front of its queue; else the run cannot go on. */
+static int offer(struct shard *shard, const struct sched_row *row)
+{
+    static const enum board_ring ring_of_queue[] = {
+        [SCHED_RETRY] = BOARD_RETRY, [SCHED_READY] = BOARD_READY, [SCHED_ISOLATION] = BOARD_ISOLATION};
+    struct slot *slot = slot_take(shard, row->grain);
+    if (!slot) {
+        sched_requeue_uncharged(shard->sched, row->grain);
+        return -EAGAIN;
+    }
+    lineage_hold(shard->lineage, row->grain);
+    slot->ring = ring_of_queue[row->queue];
+    slot->batch = row->batch;
+    int result = describe(shard, slot, row);
+    if (result == 0)
+        result = ready_ring_push(ring_of(shard, row->grain.call, slot->ring), slot_number(shard, slot), slot->number,
+                                 &slot->position);
+    if (result < 0) {
+        slot_release(shard, slot);
+        sched_requeue_uncharged(shard->sched, row->grain);
+        shard_settle(shard);
+        return result == -ENOMEM ? -EAGAIN : result; /* payload memory comes back as rows end */
+    }
+    shard->pool_pushed[shard->plan->calls[row->grain.call].pool] = true;
+    return 0;
+}
+
+static uint32_t offer_call(struct shard *shard, uint32_t call, uint64_t now_us)
+{
+    uint32_t offered = 0;
+    struct sched_row row;
+    bool in_batch = false; /* the rows of an isolation batch go out together, whatever the bound says */
+    while ((in_batch || shard->live_of_call[call] < shard->live_max[call]) &&
+           sched_next(shard->sched, call, now_us, &row)) {
+        int result = offer(shard, &row);
+        if (result == -EAGAIN)
+            break;
+        if (result < 0) {
+            shard_fail(shard, result, "offering a row");
+            break;
+        }
+        offered++;
+        in_batch = row.queue == SCHED_ISOLATION && row.batch_left > 0;
+    }
+    return offered;
+}
+
+uint32_t dispatch_step(struct shard *shard)
+{
+    uint32_t offered = 0;
+    uint64_t now_us = clock_now_ns() / 1000;
+    for (uint32_t call = 0; call < shard->plan->call_count; call++)
+        offered += offer_call(shard, call, now_us);
+    return offered;
+}
+
+void dispatch_publish(struct shard *shard)
+{
+    for (uint32_t call = 0; call < shard->plan->call_count; call++) {
+        struct board_call *board = &shard->board.calls[call];
+        uint32_t queued = sched_queued(shard->sched, call) + sched_isolating(shard->sched, call);
+        /* Partner: a worker that finds the ring empty loads `overflow` after its look and bumps us (PROTOCOL H8c). */
+        atomic_store_explicit(&board->overflow, queued > 0, memory_order_release);
+        atomic_store_explicit(&board->ready, queued + shard->live_of_call[call], memory_order_relaxed);
+        atomic_store_explicit(&board->go, 1, memory_order_relaxed);
+    }
+    const struct board *first = &shard->run->shards[0]->board;
+    for (uint32_t pool = 0; pool < shard->plan->pool_count; pool++) {
+        if (!shard->pool_pushed[pool])
+            continue;
+        shard->pool_pushed[pool] = false;
+        event_count_bump(&first->pool_events[pool]);
+    }
+}
+
+/* ---- cancelling ---- */
+
+/* X3 over the pages of the Pool: the slot was seen not to name the row. */
+static enum lineage_found cancel_in_pages(struct shard *shard, const struct slot *slot)
+{
+    const struct sheaf_run *run = shard->run;
+    uint32_t pool = shard->plan->calls[slot->grain.call].pool, number = slot_number(shard, slot);
+    for (uint32_t i = 0; i < run->pool_count[pool]; i++) {
+        uint32_t worker = run->pool_first[pool] + i;
+        const struct claim_page *page = &run->workers[worker].lane.claims;
+        uint32_t row = claim_page_find(page, number, slot->number);
+        if (row == CLAIM_ROW_NONE)
+            continue;
+        switch (claim_page_cancel(page, row, number, slot->number)) {
+        case CLAIM_CANCELLED:
+            return LINEAGE_SKIPPED;
+        case CLAIM_RUNNING:
+            link_order(shard, worker, CONTROL_UNWANTED, number, slot->number);
+            return LINEAGE_RUNNING;
+        default:
+            break; /* answered meanwhile */
+        }
+    }
+    return LINEAGE_RUNNING; /* its record is in a completion ring, or its worker is dead: it comes and is discarded */
+}
+
+enum lineage_found dispatch_cancel(struct shard *shard, struct grain grain)
+{
+    if (sched_cancel(shard->sched, grain))
+        return LINEAGE_KEPT_OUT;
+    uint32_t index = keymap_get(&shard->slot_of_grain, grain_key(grain));
+    if (index == KEYMAP_NONE)
+        return LINEAGE_RUNNING; /* its record is being taken in right now */
+    struct slot *slot = &shard->slots[index];
+    slot->unwanted = true;
+    struct ready_producer *ring = ring_of(shard, grain.call, slot->ring);
+    switch (ready_ring_cancel(ring, slot_number(shard, slot), slot->number, slot->position)) {
+    case READY_CANCEL_DONE:
+        slot_release(shard, slot);
+        sched_done(shard->sched, grain);
+        return LINEAGE_KEPT_OUT;
+    case READY_CANCEL_MARKED:
+        return LINEAGE_SKIPPED;
+    default:
+        return cancel_in_pages(shard, slot);
+    }
+}

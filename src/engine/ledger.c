@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a run did, as numbers and as JSON. */
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "engine/shard.h"
+#include "engine/supervisor.h"
+
+/* Counters that several shards keep are summed. They are read while shards run: each is exact for some recent moment,
+ * and all are exact once END was polled, because every root is complete then. */
+
+static uint64_t sum_entities(const struct sheaf_run *run, uint32_t domain)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < run->shard_count; i++)
+        sum += lineage_entity_count(run->shards[i]->lineage, domain);
+    return sum;
+}
+
+static struct lineage_call_counts sum_call(const struct sheaf_run *run, uint32_t call)
+{
+    struct lineage_call_counts sum = {0};
+    for (uint32_t i = 0; i < run->shard_count; i++) {
+        struct lineage_call_counts counts;
+        lineage_call_counts(run->shards[i]->lineage, call, &counts);
+        sum.grains += counts.grains;
+        sum.sealed += counts.sealed;
+        sum.failed += counts.failed;
+        sum.kept_out += counts.kept_out;
+        sum.skipped += counts.skipped;
+        sum.discarded += counts.discarded;
+    }
+    return sum;
+}
+
+/* Of the child Domain with most Entities: how far its Calls are. */
+static void count_children(const struct sheaf_run *run, uint64_t *ret_entities, uint64_t *ret_done)
+{
+    uint32_t busiest = PLAN_NONE;
+    uint64_t most = 0;
+    *ret_entities = *ret_done = 0;
+    for (uint32_t domain = 1; domain < run->plan->domain_count; domain++) {
+        uint64_t entities = sum_entities(run, domain);
+        *ret_entities += entities;
+        if (entities > most) {
+            most = entities;
+            busiest = domain;
+        }
+    }
+    for (uint32_t call = 0; busiest != PLAN_NONE && call < run->plan->call_count; call++) {
+        if (run->plan->calls[call].domain != busiest || !run->plan->calls[call].live)
+            continue;
+        *ret_done = sum_call(run, call).sealed;
+        return;
+    }
+}
+
+int sheaf_run_progress(const struct sheaf_run *run, struct sheaf_progress *ret_progress)
+{
+    struct sheaf_progress progress = {
+        .size = sizeof progress,
+        .workers = run->worker_count,
+        .submitted = run->submitted,
+        .ok = run->finished[SHEAF_ROOT_OK],
+        .partial = run->finished[SHEAF_ROOT_PARTIAL],
+        .filtered = run->finished[SHEAF_ROOT_FILTERED],
+        .failed = run->finished[SHEAF_ROOT_FAILED],
+        .worker_deaths = atomic_load_explicit(&run->deaths, memory_order_relaxed),
+        .memory_bytes = payload_bytes(run->payload),
+        .memory_peak_bytes =
+            payload_bytes_peak(run->payload) + atomic_load_explicit(&run->rss_peak_bytes, memory_order_relaxed),
+    };
+    count_children(run, &progress.entities, &progress.entities_done);
+    *ret_progress = progress;
+    return 0;
+}
+
+/* ---- JSON ---- */
+
+static void put(json_t *object, const char *name, uint64_t value)
+{
+    json_object_set_new(object, name, json_integer((json_int_t)value));
+}
+
+static json_t *describe_domains(const struct sheaf_run *run)
+{
+    json_t *domains = json_array();
+    for (uint32_t domain = 0; domain < run->plan->domain_count; domain++) {
+        json_t *object = json_object();
+        json_object_set_new(object, "domain", json_string(run->plan->domains[domain].name));
+        put(object, "depth", run->plan->domains[domain].depth);
+        put(object, "entities", sum_entities(run, domain));
+        json_array_append_new(domains, object);
+    }
+    return domains;
+}
+
+static json_t *describe_outputs(const struct sheaf_run *run)
+{
+    json_t *outputs = json_array();
+    for (uint32_t output = 0; output < run->plan->output_count; output++) {
+        struct lineage_output_counts sum = {0};
+        for (uint32_t i = 0; i < run->shard_count; i++) {
+            struct lineage_output_counts counts;
+            lineage_output_counts(run->shards[i]->lineage, output, &counts);
+            sum.entities += counts.entities;
+            sum.present += counts.present;
+            sum.dropped += counts.dropped;
+            sum.failed += counts.failed;
+            sum.suppressed += counts.suppressed;
+        }
+        json_t *object = json_object();
+        const struct plan_port *port = &run->plan->ports[run->plan->outputs[output].port];
+        json_object_set_new(object, "output", json_string(run->plan->outputs[output].name));
+        json_object_set_new(object, "domain", json_string(run->plan->domains[port->domain].name));
+        put(object, "entities", sum.entities);
+        put(object, "present", sum.present);
+        put(object, "dropped", sum.dropped);
+        put(object, "failed", sum.failed);
+        put(object, "suppressed", sum.suppressed);
+        json_array_append_new(outputs, object);
+    }
+    return outputs;
+}
+
+static json_t *describe_call(const struct sheaf_run *run, uint32_t index)
+{
+    const struct plan_call *call = &run->plan->calls[index];
+    struct lineage_call_counts counts = sum_call(run, index);
+    struct call_counts work = {0};
+    for (uint32_t i = 0; i < run->shard_count; i++) {
+        const struct call_counts *own = &run->shards[i]->counts[index];
+        work.rows += own->rows;
+        work.batches += own->batches;
+        work.raised += own->raised;
+        work.retried += own->retried;
+        work.isolated += own->isolated;
+        work.run_ns += own->run_ns;
+    }
+    json_t *object = json_object();
+    json_object_set_new(object, "call", json_string(call->name));
+    json_object_set_new(object, "operator", json_string(call->op->name));
+    json_object_set_new(object, "version", json_string(call->op->version ? call->op->version : ""));
+    put(object, "grains", counts.grains);
+    put(object, "failed", counts.failed);
+    put(object, "kept_out", counts.kept_out);
+    put(object, "skipped", counts.skipped);
+    put(object, "discarded", counts.discarded);
+    put(object, "rows", work.rows);
+    put(object, "batches", work.batches);
+    put(object, "batch_rows", call->batch_rows);
+    double fill = work.batches ? (double)work.rows / (double)work.batches / call->batch_rows : 0;
+    json_object_set_new(object, "fill", json_real(fill));
+    put(object, "raised", work.raised);
+    put(object, "retried", work.retried);
+    put(object, "isolated", work.isolated);
+    json_object_set_new(object, "busy_s", json_real((double)work.run_ns / 1e9));
+    return object;
+}
+
+static double seconds(const struct timeval *time)
+{
+    return (double)time->tv_sec + (double)time->tv_usec / 1e6;
+}
+
+static json_t *describe_cpu(const struct sheaf_run *run)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    json_t *cpu = json_object();
+    json_object_set_new(cpu, "engine", json_real(seconds(&usage.ru_utime) + seconds(&usage.ru_stime)));
+    json_object_set_new(cpu, "workers", json_real((double)supervisor_worker_cpu_us(run->supervisor, NULL) / 1e6));
+    return cpu;
+}
+
+static json_t *describe_memory(const struct sheaf_run *run)
+{
+    uint64_t workers = atomic_load_explicit(&run->rss_peak_bytes, memory_order_relaxed);
+    json_t *memory = json_object();
+    put(memory, "budget", run->engine->memory_bytes);
+    put(memory, "payload_peak", payload_bytes_peak(run->payload));
+    put(memory, "worker_private_peak", workers);
+    put(memory, "peak", payload_bytes_peak(run->payload) + workers);
+    return memory;
+}
+
+int sheaf_run_ledger(const struct sheaf_run *run, char **ret_json)
+{
+    json_t *ledger = json_object(), *calls = json_array();
+    for (uint32_t call = 0; call < run->plan->call_count; call++)
+        json_array_append_new(calls, describe_call(run, call));
+    json_object_set_new(ledger, "run_id", json_string(run->run_id));
+    json_object_set_new(ledger, "fingerprint", json_string(run->plan->fingerprint));
+    put(ledger, "inputs", run->submitted);
+    for (enum sheaf_root_status status = SHEAF_ROOT_OK; status <= SHEAF_ROOT_SKIPPED; status++)
+        put(ledger, sheaf_root_status_name(status), run->finished[status]);
+    json_object_set_new(ledger, "domains", describe_domains(run));
+    json_object_set_new(ledger, "outputs", describe_outputs(run));
+    json_object_set_new(ledger, "calls", calls);
+    put(ledger, "workers", run->worker_count);
+    put(ledger, "shards", run->shard_count);
+    put(ledger, "worker_deaths", atomic_load_explicit(&run->deaths, memory_order_relaxed));
+    put(ledger, "workers_replaced", atomic_load_explicit(&run->replaced, memory_order_relaxed));
+    json_object_set_new(ledger, "io", json_string(sources_describe(run->shards[0]->sources)));
+    json_object_set_new(ledger, "memory_bytes", describe_memory(run));
+    json_object_set_new(ledger, "cpu_s", describe_cpu(run));
+    json_object_set_new(ledger, "wall_s", json_real((double)(clock_now_ns() - run->started_ns) / 1e9));
+    char *text = json_dumps(ledger, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
+    json_decref(ledger);
+    if (!text)
+        return -ENOMEM;
+    *ret_json = text;
+    return 0;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/mailbox.h"
+
+#include <stdlib.h>
+
+void mailbox_init(struct mailbox *mailbox)
+{
+    pthread_mutex_init(&mailbox->lock, NULL);
+    mailbox->first = NULL;
+    mailbox->last = &mailbox->first;
+}
+
+void mailbox_fini(struct mailbox *mailbox)
+{
+    struct message *message = mailbox_take(mailbox);
+    while (message) {
+        struct message *next = message->next;
+        free(message);
+        message = next;
+    }
+    pthread_mutex_destroy(&mailbox->lock);
+}
+
+bool mailbox_post(struct mailbox *mailbox, struct message *message)
+{
+    message->next = NULL;
+    pthread_mutex_lock(&mailbox->lock);
+    bool was_empty = mailbox->first == NULL;
+    *mailbox->last = message;
+    mailbox->last = &message->next;
+    pthread_mutex_unlock(&mailbox->lock);
+    return was_empty;
+}
+
+struct message *mailbox_take(struct mailbox *mailbox)
+{
+    pthread_mutex_lock(&mailbox->lock);
+    struct message *first = mailbox->first;
+    mailbox->first = NULL;
+    mailbox->last = &mailbox->first;
+    pthread_mutex_unlock(&mailbox->lock);
+    return first;
+}
+
+bool mailbox_is_empty(struct mailbox *mailbox)
+{
+    pthread_mutex_lock(&mailbox->lock);
+    bool empty = mailbox->first == NULL;
+    pthread_mutex_unlock(&mailbox->lock);
+    return empty;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages between threads of the engine: control traffic, a few per root, never per row. A mailbox has any number of
+ * senders and one reader; who sends also wakes the reader, in the reader's own way (event count, eventfd).
+ */
+#ifndef SRC_ENGINE_MAILBOX_H
+#define SRC_ENGINE_MAILBOX_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+/* The first member of every message struct. */
+struct message {
+    struct message *next;
+    int kind;
+};
+
+struct mailbox {
+    pthread_mutex_t lock;
+    struct message *first;
+    struct message **last;
+};
+
+void mailbox_init(struct mailbox *mailbox);
+void mailbox_fini(struct mailbox *mailbox); /* frees what is left */
+
+/* Takes the message over. True: the mailbox was empty, so the reader may be asleep. */
+bool mailbox_post(struct mailbox *mailbox, struct message *message);
+
+/* Everything that is there, oldest first, or NULL. The caller frees each. */
+struct message *mailbox_take(struct mailbox *mailbox);
+bool mailbox_is_empty(struct mailbox *mailbox);
+
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Payload memory: where values lie, and who may write where.
+ *
+ * There is one segment per shard (sources read by the engine, list blocks, overflow of descriptors) and one per worker
+ * number (what its operators produce). Each is one memfd for life, sparse and as large as the budget; it is made real
+ * chunk by chunk (2 MiB), backed by huge pages where the system has them, and what is real stays real. A worker
+ * number's successor leases the same segment, so nothing is mapped or registered anew anywhere when a worker dies.
+ * Segment numbers, which value references use: shard s has 1 + s, worker w has 1 + shards + w.
+ *
+ * (One segment per writer rather than one memfd per 64 MiB: every process maps every segment once, when it starts, and
+ * no descriptor travels later.)
+ *
+ * Each chunk counts the live values that touch it. When a worker dies, chunks without a live value are free for its
+ * successor at once, the others when their last value goes. A worker allocates inside its chunks by itself.
+ *
+ * Threads: any thread of the engine may call anything here.
+ */
+#ifndef SRC_ENGINE_PAYLOAD_H
+#define SRC_ENGINE_PAYLOAD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <sheaf/value.h>
+
+#include "shm/segment.h"
+#include "shm/value_ref.h"
+
+#define PAYLOAD_CHUNK_BYTES (UINT64_C(2) << 20)
+#define PAYLOAD_SEGMENTS_MAX UINT16_MAX
+
+struct payload;
+
+struct payload_options {
+    uint32_t shard_count;
+    uint32_t worker_count;
+    uint64_t segment_bytes; /* virtual size of each segment; rounded up to chunks */
+};
+
+int payload_create(const struct payload_options *options, struct payload **ret_payload);
+void payload_destroy(struct payload *payload);
+
+uint32_t payload_segment_count(const struct payload *payload); /* segments are numbered 1..count */
+uint16_t payload_shard_segment(const struct payload *payload, uint32_t shard);
+uint16_t payload_worker_segment(const struct payload *payload, uint32_t worker);
+const struct segment *payload_segment(const struct payload *payload, uint16_t number);
+/* A read-only descriptor of a segment, the payload's own. */
+int payload_read_only(const struct payload *payload, uint16_t number);
+
+/* Bytes that are real now, in all segments, and the most there ever were. */
+uint64_t payload_bytes(const struct payload *payload);
+uint64_t payload_bytes_peak(const struct payload *payload);
+/* Bytes of live values in shard segments (page runs in use). */
+uint64_t payload_shard_bytes(const struct payload *payload);
+
+/* ---- values ---- */
+
+/* The data of a reference, or NULL when any of it (prefix included) lies outside. Inline values have none. */
+const void *payload_view(const struct payload *payload, const struct value_ref *ref);
+
+/* A value in a worker's segment is accepted: its chunks stay until the matching payload_release. -ERANGE: some of it
+ * lies elsewhere. A list's `prefix` is set to the number of chunks it reaches beyond its first: what is counted here
+ * must not depend on memory that the worker can change later. */
+int payload_retain(struct payload *payload, struct value_ref *ref);
+
+enum payload_gone {
+    PAYLOAD_OWNER_FREES, /* tell the worker: its allocator still has the value */
+    PAYLOAD_FREED,       /* its process is dead: nobody needs to be told */
+};
+/* The value is gone. `freed` is called for each chunk of a dead process that this makes free for the one that leases
+ * the segment now: tell it. While nobody leases it, the next lease finds such chunks by itself. */
+enum payload_gone payload_release(struct payload *payload, const struct value_ref *ref,
+                                  void (*freed)(void *cookie, uint32_t chunk), void *cookie);
+
+/* ---- leases of workers ---- */
+
+/* Makes chunks of a worker's segment real until `chunks` are. Returns how many are real then: fewer when memory is
+ * short. */
+uint32_t payload_back(struct payload *payload, uint32_t worker, uint32_t chunks);
+
+/* A new process of this number starts: its chunks (without those that still hold a predecessor's values). Returns how
+ * many of `capacity` were written. */
+uint32_t payload_lease(struct payload *payload, uint32_t worker, uint32_t *ret_chunks, uint32_t capacity);
+
+/* The process is proven dead and every shard has taken from it what is to be taken. */
+void payload_end_lease(struct payload *payload, uint32_t worker);
+
+/* ---- page runs in a shard's segment ---- */
+
+/* `bytes` of memory there, page-aligned. -ENOMEM. */
+int payload_alloc(struct payload *payload, uint32_t shard, uint64_t bytes, uint64_t *ret_offset);
+/* Gives back what payload_alloc gave, with the same `bytes`. */
+void payload_free(struct payload *payload, uint32_t shard, uint64_t offset, uint64_t bytes);
+void *payload_shard_at(const struct payload *payload, uint32_t shard, uint64_t offset);
+
+#endif

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "engine/shard.h"
+#include "engine/supervisor.h"
+
+void recover_attached(struct shard *shard, const struct message_worker *message)
+{
+    struct link *link = &shard->links[message->worker];
+    const struct lane *lane = &shard->run->workers[message->worker].lane;
+    assert(!link->attached);
+    struct spsc_ring completions = lane_completion_ring(lane, shard->number);
+    struct spsc_ring control = lane_control_ring(lane, shard->number);
+    int result = completion_reader_open(&link->completions, &completions);
+    if (result < 0) {
+        shard_fail(shard, result, "attaching to a worker");
+        return;
+    }
+    spsc_writer_open(&link->control, &control);
+    link->attached = true;
+    link->rows_done = 0;
+    link->granted = (uint32_t)load_relaxed_u64(&lane->orders->granted_chunks);
+    link_flush(shard, message->worker);
+}
+
+struct recovery {
+    struct shard *shard;
+    const struct message_worker *death;
+    char text[320];
+};
+
+/* Innocent: its row was claimed, not running, or runs on a worker that died for another row. */
+static void give_back(struct shard *shard, struct slot *slot)
+{
+    if (!slot->unwanted)
+        sched_requeue_uncharged(shard->sched, slot->grain);
+    slot_release(shard, slot);
+    shard_settle(shard);
+}
+
+static void give_back_claimed(void *cookie, uint32_t grain, uint64_t number)
+{
+    struct shard *shard = cookie;
+    struct slot *slot = slot_find(shard, grain, number);
+    if (slot)
+        give_back(shard, slot);
+}
+
+static void sweep_rings(struct shard *shard, uint32_t worker)
+{
+    uint32_t pool = shard->run->workers[worker].pool;
+    const struct plan_pool *calls = &shard->plan->pools[pool];
+    for (uint32_t i = 0; i < calls->call_count; i++) {
+        uint32_t call = shard->plan->pool_calls[calls->call_first + i];
+        for (uint32_t ring = 0; ring < BOARD_RINGS; ring++)
+            ready_ring_sweep(&shard->rings[(size_t)call * BOARD_RINGS + ring], worker, give_back_claimed, shard);
+    }
+}
+
+static bool is_guilty(const struct message_worker *death, const struct claim_row *row)
+{
+    switch (death->end) {
+    case WORKER_TIMED_OUT:
+        return row->grain == death->grain && row->number == death->number;
+    case WORKER_CRASHED:
+    case WORKER_OOM:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* The rows that were RUNNING are the suspects: one for a per-row operator, the batch for a batch operator. Rows of one
+ * batch stand side by side in the page, and all of them are RUNNING at once. */
+static void charge(struct recovery *recovery, const struct claim_row *rows, uint32_t count)
+{
+    static const struct {
+        enum sched_event event;
+        enum sheaf_class class_id;
+    } blame[] = {[WORKER_ENDED] = {SCHED_CRASHED, SHEAF_CLASS_CRASHED},
+                 [WORKER_CRASHED] = {SCHED_CRASHED, SHEAF_CLASS_CRASHED},
+                 [WORKER_OOM] = {SCHED_CRASHED, SHEAF_CLASS_OOM},
+                 [WORKER_TIMED_OUT] = {SCHED_TIMED_OUT, SHEAF_CLASS_TIMEOUT}};
+    struct shard *shard = recovery->shard;
+    uint32_t entities[CLAIM_ROWS_MAX], suspects = 0, call = PLAN_NONE;
+    uint64_t since_ns = UINT64_MAX;
+    for (uint32_t i = 0; i < count; i++) {
+        struct slot *slot = slot_find(shard, rows[i].grain, rows[i].number);
+        if (!slot)
+            continue;
+        if (slot->unwanted || (suspects > 0 && slot->grain.call != call)) {
+            give_back(shard, slot);
+            continue;
+        }
+        call = slot->grain.call;
+        entities[suspects++] = slot->grain.entity;
+        since_ns = rows[i].since_ns < since_ns ? rows[i].since_ns : since_ns;
+        slot_release(shard, slot);
+    }
+    if (suspects == 0)
+        return;
+    uint64_t now_ns = clock_now_ns();
+    struct sched_loss loss = {
+        .event = blame[recovery->death->end].event,
+        .class_id = blame[recovery->death->end].class_id,
+        .call = call,
+        .culprit = suspects == 1 ? 0 : SCHED_UNKNOWN,
+        .rows_before = (uint32_t)shard->links[recovery->death->worker].rows_done,
+    };
+    complete_failed(shard, &loss, entities, suspects, recovery->text, (uint32_t)strlen(recovery->text),
+                    since_ns < now_ns ? (now_ns - since_ns) / 1000 : 0);
+    shard_settle(shard);
+}
+
+/* Rows are only read: with several shards each takes its own, and the lane is reset as a whole before its next use. */
+static void sweep_page(struct recovery *recovery)
+{
+    struct shard *shard = recovery->shard;
+    const struct claim_page *page = &shard->run->workers[recovery->death->worker].lane.claims;
+    struct claim_row guilty[CLAIM_ROWS_MAX];
+    uint32_t guilty_count = 0;
+    for (uint32_t i = 0; i < page->row_count; i++) {
+        struct claim_row row = claim_page_read(page, i);
+        struct slot *slot =
+            row.state == CLAIM_FREE || row.state == CLAIM_DAMAGED ? NULL : slot_find(shard, row.grain, row.number);
+        if (!slot)
+            continue;
+        if (row.state == CLAIM_RUNNING && is_guilty(recovery->death, &row))
+            guilty[guilty_count++] = row;
+        else
+            give_back(shard, slot);
+    }
+    charge(recovery, guilty, guilty_count);
+}
+
+void recover_death(struct shard *shard, const struct message_worker *message)
+{
+    struct link *link = &shard->links[message->worker];
+    struct recovery recovery = {.shard = shard, .death = message};
+    memcpy(recovery.text, message->text, sizeof message->text);
+    if (link->attached) {
+        complete_drain(shard, message->worker);
+        sweep_rings(shard, message->worker);
+        sweep_page(&recovery);
+        completion_reader_close(&link->completions);
+    }
+    link->attached = false;
+    link->pending_count = 0;
+    hold_drop_worker(shard, message->worker);
+    supervisor_recovered(shard->run->supervisor, message->worker);
+}

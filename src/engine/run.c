@@ -1,0 +1,503 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/run.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "engine/shard.h"
+#include "engine/supervisor.h"
+
+uint64_t clock_now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+void run_log(const struct sheaf_run *run, int level, const char *format, ...)
+{
+    const struct sheaf_engine_options *options = &run->engine->options;
+    if (!options->log)
+        return;
+    char line[2048];
+    va_list values;
+    va_start(values, format);
+    vsnprintf(line, sizeof line, format, values);
+    va_end(values);
+    for (char *at = line; *at; at++) {
+        if ((unsigned char)*at < ' ')
+            *at = ' ';
+    }
+    options->log(options->cookie, level, line);
+}
+
+void run_tell_host(struct sheaf_run *run, struct message *message)
+{
+    uint64_t one = 1;
+    if (mailbox_post(&run->inbox, message))
+        (void)!write(run->inbox_fd, &one, sizeof one);
+}
+
+void run_fail(struct sheaf_run *run, const char *format, ...)
+{
+    struct message_text *message = calloc(1, sizeof *message);
+    if (!message)
+        return; /* nothing left to say it with; the host sees no progress and closes */
+    message->message.kind = MESSAGE_FATAL;
+    va_list values;
+    va_start(values, format);
+    vsnprintf(message->text, sizeof message->text, format, values);
+    va_end(values);
+    run_tell_host(run, &message->message);
+}
+
+/* ---- submitting ---- */
+
+static struct shard *shard_for(struct sheaf_run *run, uint64_t root)
+{
+    return run->shards[root % run->shard_count];
+}
+
+static struct root *new_root(const struct sheaf_run *run)
+{
+    uint32_t sources = run->plan->source_count;
+    struct root *root = calloc(1, sizeof *root);
+    if (!root)
+        return NULL;
+    root->source_count = sources;
+    root->first_hold = UINT32_MAX;
+    root->sources = calloc(sources, sizeof *root->sources);
+    root->source_ids = calloc(sources, sizeof *root->source_ids);
+    root->paths = calloc(sources, sizeof *root->paths);
+    if (root->sources && root->source_ids && root->paths)
+        return root;
+    root_free(root);
+    return NULL;
+}
+
+static int fill_source(struct sheaf_run *run, struct root *root, uint32_t index, const struct sheaf_value *value,
+                       struct sheaf_error *error)
+{
+    const struct plan_port *port = &run->plan->ports[run->plan->sources[index]];
+    if (value->kind != port->kind) {
+        if (error)
+            snprintf(error->message, sizeof error->message,
+                     "source %s: the value has another kind than the source; "
+                     "see the program's `sources`",
+                     port->name);
+        return SHEAF_E_INPUT;
+    }
+    if (SHEAF_KIND_BASE(value->kind) == SHEAF_FILE && SHEAF_KIND_DEPTH(value->kind) == 0 && !value->data) {
+        if (!value->name)
+            return SHEAF_E_INPUT;
+        /* Until it was read the root has no value here; what lineage sees if it cannot be read is an empty file. */
+        root->sources[index] = (struct value_ref){.kind = SHEAF_FILE};
+        root->paths[index] = strdup(value->name);
+        return root->paths[index] ? 0 : -ENOMEM;
+    }
+    uint32_t shard = (uint32_t)(root->index % run->shard_count);
+    if (SHEAF_KIND_DEPTH(value->kind) > 0)
+        return list_copy_in(run->payload, shard, value, &root->sources[index]);
+    return leaf_copy_in(run->payload, shard, value, &root->sources[index]);
+}
+
+int sheaf_run_submit(struct sheaf_run *run, const struct sheaf_submission *submission, uint64_t *ret_root,
+                     struct sheaf_error *error)
+{
+    if (run->closed || run->ended)
+        return SHEAF_E_CLOSED;
+    if (submission->value_count != run->plan->source_count) {
+        if (error)
+            snprintf(error->message, sizeof error->message,
+                     "a root needs %u values, one per source of the program; got %u", run->plan->source_count,
+                     submission->value_count);
+        return SHEAF_E_INPUT;
+    }
+    if (run->submitted - run->acknowledged >= run->window) {
+        run->want_space = true;
+        return -EAGAIN;
+    }
+    struct root *root = new_root(run);
+    struct message_submit *message = calloc(1, sizeof *message);
+    int result = root && message ? 0 : -ENOMEM;
+    if (root) {
+        root->index = run->submitted;
+        root->tag = submission->tag;
+    }
+    for (uint32_t i = 0; i < run->plan->source_count && result == 0; i++)
+        result = fill_source(run, root, i, &submission->values[i], error);
+    if (result < 0) {
+        if (error)
+            error->code = result;
+        root_free(root);
+        free(message);
+        return result;
+    }
+    message->message.kind = MESSAGE_SUBMIT;
+    message->root = root;
+    if (ret_root)
+        *ret_root = run->submitted;
+    shard_tell(shard_for(run, run->submitted++), &message->message);
+    return 0;
+}
+
+void sheaf_run_close_input(struct sheaf_run *run)
+{
+    run->closed = true;
+}
+
+static void cancel_all(struct sheaf_run *run, const char *text)
+{
+    for (uint32_t shard = 0; shard < run->shard_count; shard++) {
+        struct message_text *message = calloc(1, sizeof *message);
+        if (!message)
+            return;
+        message->message.kind = MESSAGE_CANCEL;
+        snprintf(message->text, sizeof message->text, "%s", text);
+        shard_tell(run->shards[shard], &message->message);
+    }
+}
+
+void sheaf_run_cancel(struct sheaf_run *run)
+{
+    run->closed = true;
+    cancel_all(run, "the run was cancelled");
+}
+
+/* ---- polling ---- */
+
+int sheaf_run_descriptor(const struct sheaf_run *run)
+{
+    return run->inbox_fd;
+}
+
+static struct message *next_message(struct sheaf_run *run)
+{
+    if (!run->taken) {
+        uint64_t ignored;
+        (void)!read(run->inbox_fd, &ignored, sizeof ignored);
+        run->taken = mailbox_take(&run->inbox);
+    }
+    struct message *message = run->taken;
+    if (message)
+        run->taken = message->next;
+    return message;
+}
+
+/* The descriptor must be readable while there is something to poll: a message that was taken out, or an event that
+ * comes of what the host itself did. */
+static void keep_readable(struct sheaf_run *run)
+{
+    uint64_t one = 1;
+    bool end = run->closed && !run->ended && run->acknowledged == run->submitted;
+    bool space = run->want_space && run->submitted - run->acknowledged < run->window;
+    if (run->taken || end || space)
+        (void)!write(run->inbox_fd, &one, sizeof one);
+}
+
+static void deliver(struct sheaf_run *run, struct message *message, struct sheaf_event *event)
+{
+    if (message->kind == MESSAGE_RESULT) {
+        event->kind = SHEAF_EVENT_ROOT;
+        event->result = (struct sheaf_result *)message;
+        run->finished[event->result->info.status]++;
+        return;
+    }
+    struct message_text *text = (struct message_text *)message;
+    event->kind = message->kind == MESSAGE_ABORT ? SHEAF_EVENT_ABORT : SHEAF_EVENT_FATAL;
+    if (event->kind == SHEAF_EVENT_ABORT) {
+        run->closed = true;
+        cancel_all(run, text->text);
+    }
+    free(run->message);
+    run->message = strdup(text->text);
+    event->message = run->message ? run->message : "";
+    free(text);
+}
+
+int sheaf_run_poll(struct sheaf_run *run, struct sheaf_event *ret_event)
+{
+    struct sheaf_event event = {.size = sizeof event, .message = ""};
+    struct message *message = next_message(run);
+    if (message) {
+        deliver(run, message, &event);
+    } else if (run->want_space && run->submitted - run->acknowledged < run->window && !run->closed) {
+        run->want_space = false;
+        event.kind = SHEAF_EVENT_SPACE;
+    } else if (run->closed && !run->ended && run->acknowledged == run->submitted) {
+        run->ended = true;
+        event.kind = SHEAF_EVENT_END;
+    }
+    if (event.kind != SHEAF_EVENT_NONE)
+        keep_readable(run);
+    *ret_event = event;
+    return 0;
+}
+
+void sheaf_result_acknowledge(struct sheaf_result *result)
+{
+    struct sheaf_run *run = result->run;
+    run->acknowledged++;
+    result->message.kind = MESSAGE_ACKNOWLEDGE;
+    shard_tell(run->shards[result->shard], &result->message);
+    keep_readable(run);
+}
+
+/* ---- reading results ---- */
+
+int sheaf_result_info(const struct sheaf_result *result, struct sheaf_result_info *ret_info)
+{
+    *ret_info = result->info;
+    return 0;
+}
+
+int sheaf_result_item(const struct sheaf_result *result, size_t output, size_t index, struct sheaf_item *ret_item)
+{
+    if (output >= result->run->plan->output_count)
+        return -EINVAL;
+    if (index >= result->item_counts[output])
+        return -ENOENT;
+    *ret_item = result->items[output][index];
+    return 0;
+}
+
+int sheaf_result_failure(const struct sheaf_result *result, size_t index, struct sheaf_failure *ret_failure)
+{
+    if (index >= result->failure_count)
+        return -ENOENT;
+    *ret_failure = result->failures[index];
+    return 0;
+}
+
+int sheaf_list_next(struct sheaf_list *list, struct sheaf_value *ret_value)
+{
+    if (list->next >= list->count)
+        return 0;
+    *ret_value = list->values[list->next++];
+    return 1;
+}
+
+void sheaf_list_rewind(struct sheaf_list *list)
+{
+    list->next = 0;
+    list->error_next = 0;
+}
+
+int sheaf_list_error_next(struct sheaf_list *list, struct sheaf_list_error *ret_error)
+{
+    if (list->error_next >= list->error_count)
+        return 0;
+    *ret_error = list->errors[list->error_next++];
+    return 1;
+}
+
+const char *sheaf_root_status_name(enum sheaf_root_status status)
+{
+    static const char *const names[] = {"ok", "partial", "filtered", "failed", "skipped"};
+    return (unsigned)status < sizeof names / sizeof *names ? names[status] : "unknown";
+}
+
+/* ---- life ---- */
+
+/* Roots in flight: enough that every worker has several documents to choose from, few enough that they stay in memory.
+ */
+static uint32_t default_window(const struct sheaf_run *run)
+{
+    uint32_t window = run->worker_count * 8;
+    return window < 64 ? 64 : window > 4096 ? 4096 : window;
+}
+
+/* Deals the engine's workers out to the Pools: a Pool that says how many gets that many, the others the engine's
+ * number. */
+static int create_pools(struct sheaf_run *run)
+{
+    const struct sheaf_plan *plan = run->plan;
+    run->pool_first = calloc(plan->pool_count + 1, sizeof *run->pool_first);
+    run->pool_count = calloc(plan->pool_count + 1, sizeof *run->pool_count);
+    if (!run->pool_first || !run->pool_count)
+        return -ENOMEM;
+    for (uint32_t pool = 0; pool < plan->pool_count; pool++) {
+        bool live = false;
+        for (uint32_t i = 0; i < plan->pools[pool].call_count; i++)
+            live |= plan->calls[plan->pool_calls[plan->pools[pool].call_first + i]].live;
+        run->pool_first[pool] = run->worker_count;
+        run->pool_count[pool] = !live                        ? 0
+                                : plan->pools[pool].replicas ? plan->pools[pool].replicas
+                                                             : run->engine->worker_count;
+        run->worker_count += run->pool_count[pool];
+    }
+    if (run->worker_count == 0)
+        run->worker_count = 1; /* a program without a live Call still needs a lane to be well-formed */
+    return run->worker_count > READY_RING_WORKERS_MAX ? -EINVAL : 0;
+}
+
+static uint32_t power_of_two(uint64_t at_least)
+{
+    uint32_t power = 1;
+    while (power < at_least)
+        power *= 2;
+    return power;
+}
+
+static void shape_lane(const struct sheaf_run *run, struct lane_shape *shape)
+{
+    uint32_t batch_rows = 64, values = 1;
+    for (uint32_t call = 0; call < run->plan->call_count; call++) {
+        const struct plan_call *plan_call = &run->plan->calls[call];
+        batch_rows = plan_call->batch_rows > batch_rows ? plan_call->batch_rows : batch_rows;
+        values = plan_call->output_count > values ? plan_call->output_count : values;
+    }
+    uint32_t completion_bytes = completion_ring_bytes_min(values);
+    shape->shard_count = run->shard_count;
+    shape->claim_rows = batch_rows < CLAIM_ROWS_MAX ? power_of_two(batch_rows) : CLAIM_ROWS_MAX;
+    shape->completion_bytes = power_of_two(completion_bytes > (1u << 18) ? completion_bytes : 1u << 18);
+    shape->control_bytes = 1u << 16;
+}
+
+static int create_workers(struct sheaf_run *run)
+{
+    struct topo_plan *placement;
+    int result = topo_plan(run->engine->topo, run->worker_count, &placement);
+    if (result < 0)
+        return result;
+    run->workers = calloc(run->worker_count, sizeof *run->workers);
+    result = run->workers ? 0 : -ENOMEM;
+    uint32_t usable = topo_machine(run->engine->topo)->usable_cores;
+    for (uint32_t i = 0; i < run->worker_count && result == 0; i++) {
+        struct worker *worker = &run->workers[i];
+        worker->number = i;
+        worker->node = placement->workers[i].node;
+        /* Pinning helps a worker that has a core to itself; where processes outnumber cores the scheduler knows better.
+         */
+        worker->pu = run->worker_count <= usable && run->shard_count > 1 ? placement->workers[i].pu : TOPO_NONE;
+        struct lane_shape shape = {.worker = i};
+        shape_lane(run, &shape);
+        result = lane_create(&shape, &worker->lane);
+    }
+    for (uint32_t pool = 0; pool < run->plan->pool_count && result == 0; pool++) {
+        for (uint32_t i = 0; i < run->pool_count[pool]; i++)
+            run->workers[run->pool_first[pool] + i].pool = pool;
+    }
+    topo_plan_destroy(placement);
+    return result;
+}
+
+static uint32_t choose_shards(const struct sheaf_engine *engine)
+{
+    const struct topo_machine *machine = topo_machine(engine->topo);
+    uint32_t shards = 0;
+    for (uint32_t node = 0; node < machine->node_count; node++)
+        shards += machine->nodes[node].core_count > 0;
+    const char *forced = getenv("SHEAF_SHARDS"); /* for tests: several shards on a machine with one node */
+    if (forced && atoi(forced) > 0)
+        shards = (uint32_t)atoi(forced);
+    return shards == 0 ? 1 : shards > LANE_SHARDS_MAX ? LANE_SHARDS_MAX : shards;
+}
+
+static int create_parts(struct sheaf_run *run, struct sheaf_error *error)
+{
+    int result = create_pools(run);
+    if (result == 0)
+        result = create_workers(run);
+    struct payload_options options = {
+        .shard_count = run->shard_count, .worker_count = run->worker_count, .segment_bytes = run->engine->memory_bytes};
+    if (result == 0)
+        result = payload_create(&options, &run->payload);
+    run->shards = calloc(run->shard_count, sizeof *run->shards);
+    if (result == 0 && !run->shards)
+        result = -ENOMEM;
+    for (uint32_t i = 0; i < run->shard_count && result == 0; i++)
+        result = shard_create(run, i, &run->shards[i], error);
+    return result;
+}
+
+int sheaf_run_open(struct sheaf_engine *engine, const struct sheaf_plan *plan, const struct sheaf_run_options *options,
+                   struct sheaf_run **ret_run, struct sheaf_error *error)
+{
+    if (engine->run)
+        return -EBUSY;
+    struct sheaf_run *run = calloc(1, sizeof *run);
+    if (!run)
+        return -ENOMEM;
+    run->engine = engine;
+    run->plan = plan;
+    run->started_ns = clock_now_ns();
+    run->shard_count = choose_shards(engine);
+    run->slots_per_shard = 1u << 14;
+    for (uint32_t call = 0; call < plan->call_count; call++) {
+        while (run->slots_per_shard < 8 * plan->calls[call].batch_rows &&
+               run->slots_per_shard < DISPATCH_GRAINS_MAX / 64)
+            run->slots_per_shard *= 2;
+    }
+    if (options && options->run_id)
+        snprintf(run->run_id, sizeof run->run_id, "%s", options->run_id);
+    else
+        snprintf(run->run_id, sizeof run->run_id, "%llx-%x", (unsigned long long)time(NULL), (unsigned)getpid());
+    mailbox_init(&run->inbox);
+    run->inbox_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int result = run->inbox_fd < 0 ? -errno : create_parts(run, error);
+    run->window = engine->options.root_window ? engine->options.root_window : default_window(run);
+    for (uint32_t i = 0; i < run->shard_count && result == 0; i++)
+        result = shard_start(run->shards[i]);
+    if (result == 0)
+        result = supervisor_start(run, error);
+    if (result < 0) {
+        if (error && error->message[0] == '\0')
+            snprintf(error->message, sizeof error->message, "cannot open a run: %s", sheaf_status_text(result));
+        if (error)
+            error->code = result;
+        engine->run = run;
+        sheaf_run_close(run);
+        return result;
+    }
+    engine->run = run;
+    *ret_run = run;
+    return 0;
+}
+
+static void free_messages(struct message *message)
+{
+    while (message) {
+        struct message *next = message->next;
+        if (message->kind == MESSAGE_RESULT)
+            result_free((struct sheaf_result *)message);
+        else
+            free(message);
+        message = next;
+    }
+}
+
+void sheaf_run_close(struct sheaf_run *run)
+{
+    if (!run)
+        return;
+    for (uint32_t i = 0; run->shards && i < run->shard_count; i++) {
+        if (run->shards[i])
+            shard_stop(run->shards[i]);
+    }
+    supervisor_stop(run->supervisor);
+    for (uint32_t i = 0; run->shards && i < run->shard_count; i++)
+        shard_destroy(run->shards[i]);
+    for (uint32_t i = 0; run->workers && i < run->worker_count; i++)
+        lane_release(&run->workers[i].lane);
+    payload_destroy(run->payload);
+    free_messages(run->taken);
+    free_messages(mailbox_take(&run->inbox));
+    mailbox_fini(&run->inbox);
+    if (run->inbox_fd >= 0)
+        close(run->inbox_fd);
+    run->engine->run = NULL;
+    free(run->shards);
+    free(run->workers);
+    free(run->pool_first);
+    free(run->pool_count);
+    free(run->message);
+    free(run);
+}

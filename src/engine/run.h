@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the threads of one run share, and the messages between them.
+ *
+ *     host thread --SUBMIT, ACKNOWLEDGE, ...--> shard --RESULT, ...--> host thread
+ *     shard --path--> I/O thread --SOURCE--> shard
+ *     supervisor --ATTACHED, DEATH--> shard --recovered, kill--> supervisor
+ *
+ * Everything else has one owner: lineage, scheduling, slots and results under way are the shard's alone, processes the
+ * supervisor's. The fields of struct sheaf_run are written before the threads start and only read afterwards, unless
+ * their comment says otherwise.
+ */
+#ifndef SRC_ENGINE_RUN_H
+#define SRC_ENGINE_RUN_H
+
+#include <stdatomic.h>
+
+#include <sheaf/engine.h>
+
+#include "engine/mailbox.h"
+#include "engine/payload.h"
+#include "program/plan.h"
+#include "shm/board.h"
+#include "shm/lane.h"
+#include "topo/topo.h"
+
+struct sheaf_engine {
+    struct sheaf_engine_options options;
+    struct topo *topo;
+    char *worker_path;
+    char *data_path;
+    uint64_t memory_bytes;
+    uint32_t worker_count;
+    struct sheaf_run *run; /* the one that is open */
+};
+
+/* A worker number: its place for the whole run, whichever process fills it. */
+struct worker {
+    uint32_t number;
+    uint32_t pool;
+    uint32_t node;
+    uint32_t pu; /* kernel number of the processing unit it is pinned to, or TOPO_NONE */
+    struct lane lane;
+};
+
+struct shard;
+struct supervisor;
+
+struct sheaf_run {
+    struct sheaf_engine *engine;
+    const struct sheaf_plan *plan;
+    char run_id[64];
+    uint64_t started_ns;
+
+    struct payload *payload;
+    uint32_t worker_count;
+    struct worker *workers;
+    uint32_t *pool_first, *pool_count; /* per Pool: its workers */
+    uint32_t shard_count;
+    struct shard **shards;
+    uint32_t slots_per_shard; /* shard s describes rows in dispatch slots [s * this, (s + 1) * this) */
+    struct supervisor *supervisor;
+    _Atomic uint64_t deaths, replaced; /* workers lost; workers started in place of others */
+    _Atomic uint64_t rss_peak_bytes;   /* of all workers together, as sampled */
+
+    /* The host's side: only the host's thread, unless said. */
+    struct mailbox inbox;  /* from shards and supervisor */
+    int inbox_fd;          /* eventfd: something was posted */
+    struct message *taken; /* messages taken and not yet polled */
+    uint64_t submitted, acknowledged;
+    uint64_t finished[5]; /* by enum sheaf_root_status */
+    uint32_t window;
+    bool closed, want_space, ended;
+    char *message; /* text of the event polled last */
+};
+
+/* A process-private copy of a list, for results. */
+struct sheaf_list {
+    uint64_t count, error_count;
+    struct sheaf_value *values;
+    struct sheaf_list_error *errors;
+    uint64_t next, error_next; /* cursors */
+};
+
+/* The outcome of one root, made by the shard when the root is complete, immutable, read by the host. */
+struct sheaf_result {
+    struct message message;
+    struct sheaf_run *run;
+    struct root *root; /* the shard's */
+    uint32_t shard;
+    struct sheaf_result_info info;
+    struct sheaf_item **items; /* per output */
+    size_t *item_counts;
+    struct sheaf_failure *failures;
+    size_t failure_count;
+    struct block *memory; /* owns all of it */
+};
+
+enum message_kind {
+    /* to a shard */
+    MESSAGE_SUBMIT = 1,
+    MESSAGE_ACKNOWLEDGE, /* struct sheaf_result */
+    MESSAGE_CANCEL,
+    MESSAGE_SOURCE,
+    MESSAGE_ATTACHED,
+    MESSAGE_DEATH,
+    MESSAGE_STOP,
+    /* to the host */
+    MESSAGE_RESULT, /* struct sheaf_result */
+    MESSAGE_ABORT,
+    MESSAGE_FATAL,
+};
+
+struct message_text { /* ABORT, FATAL, CANCEL (text may be empty) */
+    struct message message;
+    char text[1024];
+};
+
+enum worker_end { WORKER_ENDED, WORKER_CRASHED, WORKER_OOM, WORKER_TIMED_OUT };
+
+struct message_worker { /* ATTACHED, DEATH */
+    struct message message;
+    uint32_t worker;
+    enum worker_end end;
+    uint32_t grain; /* TIMED_OUT: the row that was over its deadline, as its claim page named it */
+    uint64_t number;
+    char text[256]; /* how it died, for causes */
+};
+
+/* Posts to the host and wakes it. Any thread. */
+void run_tell_host(struct sheaf_run *run, struct message *message);
+/* Stops everything with one line; the host sees EVENT_FATAL. Any thread. */
+void run_fail(struct sheaf_run *run, const char *format, ...) SHEAF_PRINTF(2, 3);
+/* One line for the engine's log callback. Any thread. */
+void run_log(const struct sheaf_run *run, int level, const char *format, ...) SHEAF_PRINTF(3, 4);
+
+/* CLOCK_MONOTONIC. */
+uint64_t clock_now_ns(void);
+
+/* Result blocks: memory freed all at once. NULL when memory is out. */
+void *block_alloc(struct block **blocks, size_t bytes);
+void block_free(struct block *blocks);
+
+#endif

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/shard.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/supervisor.h"
+
+enum {
+    RING_ROWS_MIN = 1024,  /* rows a READY ring holds: enough that a busy Pool never waits for the shard's next look */
+    RING_ROWS_RETRY = 256, /* retries are rare, and what does not fit waits in its queue */
+    OFFERED_MIN = 64,      /* rows of a Call offered at once, at least */
+    OFFERED_PER_WORKER = 32,
+};
+
+/* ---- what lineage tells ---- */
+
+static void on_ready(void *cookie, struct grain grain)
+{
+    struct shard *shard = cookie;
+    if (sched_ready(shard->sched, grain) < 0)
+        shard_fail(shard, -ENOMEM, "queueing a row");
+}
+
+static enum lineage_found on_cancel(void *cookie, struct grain grain)
+{
+    return dispatch_cancel(cookie, grain);
+}
+
+static void on_unused(void *cookie, const struct value_ref *value)
+{
+    value_free(cookie, value);
+}
+
+static void on_complete(void *cookie, uint32_t root)
+{
+    struct shard *shard = cookie;
+    if (shard->complete_count == shard->complete_capacity) {
+        uint32_t capacity = shard->complete_capacity ? shard->complete_capacity * 2 : 64;
+        uint32_t *larger = realloc(shard->complete, capacity * sizeof *larger);
+        if (!larger) {
+            shard_fail(shard, -ENOMEM, "completing a root");
+            return;
+        }
+        shard->complete = larger;
+        shard->complete_capacity = capacity;
+    }
+    shard->complete[shard->complete_count++] = root;
+}
+
+void shard_settle(struct shard *shard)
+{
+    while (shard->unhold_count > 0) {
+        struct grain grain = shard->unhold[--shard->unhold_count];
+        struct root *root = root_of(shard, lineage_root_of(shard->lineage, grain));
+        lineage_release_hold(shard->lineage, grain);
+        if (root->phase == ROOT_LEAVING)
+            admit_leave(shard, root);
+    }
+    while (shard->complete_count > 0)
+        admit_complete(shard, shard->complete[--shard->complete_count]);
+}
+
+void shard_fail(struct shard *shard, int status, const char *what)
+{
+    shard->stopping = true;
+    run_fail(shard->run, "%s: %s", what, sheaf_status_text(status));
+}
+
+/* ---- the thread ---- */
+
+static void take_message(struct shard *shard, struct message *message)
+{
+    switch (message->kind) {
+    case MESSAGE_SUBMIT:
+        admit_submit(shard, ((struct message_submit *)message)->root);
+        break;
+    case MESSAGE_ACKNOWLEDGE: {
+        struct sheaf_result *result = (struct sheaf_result *)message;
+        struct root *root = result->root;
+        result_free(result);
+        admit_acknowledge(shard, root);
+        return;
+    }
+    case MESSAGE_CANCEL:
+        admit_cancel(shard, ((struct message_text *)message)->text);
+        break;
+    case MESSAGE_SOURCE:
+        admit_source(shard, (struct message_source *)message);
+        break;
+    case MESSAGE_ATTACHED:
+        recover_attached(shard, (struct message_worker *)message);
+        break;
+    case MESSAGE_DEATH:
+        recover_death(shard, (struct message_worker *)message);
+        break;
+    default:
+        assert(message->kind == MESSAGE_STOP);
+        shard->stopping = true;
+        break;
+    }
+    free(message);
+}
+
+static uint32_t take_messages(struct shard *shard)
+{
+    uint32_t taken = 0;
+    struct message *message = mailbox_take(&shard->inbox);
+    while (message) {
+        struct message *next = message->next;
+        take_message(shard, message);
+        taken++;
+        message = next;
+    }
+    return taken;
+}
+
+/* One round. True: there may be more to do at once. */
+static bool step(struct shard *shard)
+{
+    uint32_t work = take_messages(shard);
+    work += complete_step(shard);
+    admit_step(shard);
+    work += dispatch_step(shard);
+    dispatch_publish(shard);
+    return work > 0;
+}
+
+static bool has_news(struct shard *shard)
+{
+    if (!mailbox_is_empty(&shard->inbox))
+        return true;
+    for (uint32_t worker = 0; worker < shard->run->worker_count; worker++) {
+        if (shard->links[worker].attached && spsc_pending(&shard->links[worker].completions.ring))
+            return true;
+    }
+    return false;
+}
+
+static void park(struct shard *shard, uint32_t seen)
+{
+    uint64_t retry_us, timeout_ns = EVENT_COUNT_FOREVER;
+    if (sched_next_retry_us(shard->sched, &retry_us)) {
+        uint64_t now_us = clock_now_ns() / 1000;
+        timeout_ns = retry_us > now_us ? (retry_us - now_us) * 1000 : 0;
+    }
+    if (timeout_ns > 0 && event_count_announce(shard->board.shard_events, seen) && !has_news(shard))
+        event_count_wait(shard->board.shard_events, seen, timeout_ns);
+}
+
+static void *shard_thread(void *argument)
+{
+    struct shard *shard = argument;
+    pthread_setname_np(pthread_self(), "sheaf-shard");
+    while (!shard->stopping) {
+        uint32_t seen = event_count_sample(shard->board.shard_events);
+        if (!step(shard) && !shard->stopping)
+            park(shard, seen);
+    }
+    return NULL;
+}
+
+void shard_tell(struct shard *shard, struct message *message)
+{
+    if (mailbox_post(&shard->inbox, message))
+        event_count_bump(shard->board.shard_events);
+}
+
+/* ---- life ---- */
+
+static uint32_t power_of_two(uint64_t at_least)
+{
+    uint32_t power = 1;
+    while (power < at_least)
+        power *= 2;
+    return power;
+}
+
+static int create_board(struct shard *shard)
+{
+    const struct sheaf_plan *plan = shard->plan;
+    uint32_t batch_rows = 1;
+    for (uint32_t call = 0; call < plan->call_count; call++)
+        batch_rows = plan->calls[call].batch_rows > batch_rows ? plan->calls[call].batch_rows : batch_rows;
+    uint32_t rows = power_of_two((uint64_t)batch_rows * 4 > RING_ROWS_MIN ? (uint64_t)batch_rows * 4 : RING_ROWS_MIN);
+    struct board_shape shape = {
+        .shard = shard->number,
+        .call_count = plan->call_count,
+        .pool_count = plan->pool_count,
+        .ring_capacity = {[BOARD_RETRY] = RING_ROWS_RETRY, [BOARD_READY] = rows, [BOARD_ISOLATION] = rows},
+        .dispatch_capacity = shard->run->slots_per_shard * shard->run->shard_count,
+    };
+    int result = board_create(&shape, &shard->board);
+    if (result == 0)
+        result = board_commit_dispatches(&shard->board, shard->slot_first + shard->slot_count);
+    shard->rings = calloc((size_t)plan->call_count * BOARD_RINGS + 1, sizeof *shard->rings);
+    if (result == 0 && !shard->rings)
+        result = -ENOMEM;
+    for (uint32_t i = 0; i < plan->call_count * BOARD_RINGS && result == 0; i++) {
+        struct ready_ring ring = board_ring(&shard->board, i / BOARD_RINGS, (enum board_ring)(i % BOARD_RINGS));
+        result = ready_producer_open(&shard->rings[i], &ring);
+    }
+    return result;
+}
+
+static void limit_offers(struct shard *shard)
+{
+    const struct sheaf_run *run = shard->run;
+    for (uint32_t call = 0; call < shard->plan->call_count; call++) {
+        const struct plan_call *plan_call = &shard->plan->calls[call];
+        uint64_t per_worker = plan_call->batch ? UINT64_C(2) * plan_call->batch_rows : OFFERED_PER_WORKER;
+        uint64_t rows = per_worker * run->pool_count[plan_call->pool];
+        rows = rows < OFFERED_MIN ? OFFERED_MIN : rows;
+        shard->live_max[call] = (uint32_t)(rows < shard->slot_count / 2 ? rows : shard->slot_count / 2);
+    }
+}
+
+static int create_tables(struct shard *shard)
+{
+    uint32_t calls = shard->plan->call_count + 1; /* calloc of nothing may be NULL */
+    shard->slots = calloc(shard->slot_count, sizeof *shard->slots);
+    shard->live_of_call = calloc(calls, sizeof *shard->live_of_call);
+    shard->live_max = calloc(calls, sizeof *shard->live_max);
+    shard->counts = calloc(calls, sizeof *shard->counts);
+    shard->pool_pushed = calloc(shard->plan->pool_count + 1, sizeof *shard->pool_pushed);
+    shard->links = calloc(shard->run->worker_count, sizeof *shard->links);
+    shard->unhold = calloc(shard->slot_count, sizeof *shard->unhold);
+    shard->unhold_capacity = shard->slot_count;
+    shard->raised = raised_create();
+    if (!shard->slots || !shard->live_of_call || !shard->live_max || !shard->counts || !shard->pool_pushed ||
+        !shard->links || !shard->unhold || !shard->raised)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < shard->slot_count; i++)
+        shard->slots[i].next_free = i + 1 < shard->slot_count ? i + 1 : UINT32_MAX;
+    limit_offers(shard);
+    return 0;
+}
+
+int shard_create(struct sheaf_run *run, uint32_t number, struct shard **ret_shard, struct sheaf_error *error)
+{
+    struct shard *shard = calloc(1, sizeof *shard);
+    if (!shard)
+        return -ENOMEM;
+    shard->run = run;
+    shard->plan = run->plan;
+    shard->number = number;
+    shard->slot_count = run->slots_per_shard;
+    shard->slot_first = number * run->slots_per_shard;
+    shard->free_hold = UINT32_MAX;
+    shard->board = (struct board){.open = SEGMENT_NONE, .notice = SEGMENT_NONE};
+    mailbox_init(&shard->inbox);
+    const struct lineage_effects effects = {.cookie = shard,
+                                            .ready = on_ready,
+                                            .cancel = on_cancel,
+                                            .value_unused = on_unused,
+                                            .root_complete = on_complete};
+    int result = create_tables(shard);
+    if (result == 0)
+        result = create_board(shard);
+    if (result == 0)
+        result = lineage_create(run->plan, &effects, &lineage_heap, &shard->lineage);
+    if (result == 0)
+        result = sched_create(run->plan, &lineage_heap, &shard->sched);
+    if (result == 0)
+        result = sources_create(run, shard, number, &shard->sources, error);
+    if (result < 0) {
+        shard_destroy(shard);
+        return result;
+    }
+    *ret_shard = shard;
+    return 0;
+}
+
+int shard_start(struct shard *shard)
+{
+    int result = -pthread_create(&shard->thread, NULL, shard_thread, shard);
+    shard->started = result == 0;
+    return result;
+}
+
+void shard_stop(struct shard *shard)
+{
+    if (!shard->started)
+        return;
+    struct message *message = calloc(1, sizeof *message);
+    if (message) {
+        message->kind = MESSAGE_STOP;
+        shard_tell(shard, message);
+    }
+    pthread_join(shard->thread, NULL);
+    shard->started = false;
+}
+
+static void free_roots(struct root *root)
+{
+    while (root) {
+        struct root *next = root->next;
+        root_free(root);
+        root = next;
+    }
+}
+
+static void free_slots(struct shard *shard)
+{
+    for (uint32_t i = 0; shard->slots && i < shard->slot_count; i++) {
+        for (struct built *built = shard->slots[i].built, *next; built; built = next) {
+            next = built->next;
+            free(built);
+        }
+    }
+    free(shard->slots);
+}
+
+void shard_destroy(struct shard *shard)
+{
+    if (!shard)
+        return;
+    assert(!shard->started);
+    sources_destroy(shard->sources);
+    free_roots(shard->waiting);
+    free_roots(shard->admitted);
+    lineage_destroy(shard->lineage);
+    sched_destroy(shard->sched);
+    for (uint32_t worker = 0; shard->links && worker < shard->run->worker_count; worker++) {
+        if (shard->links[worker].attached)
+            completion_reader_close(&shard->links[worker].completions);
+        free(shard->links[worker].pending);
+    }
+    free_slots(shard);
+    for (uint32_t i = 0; shard->rings && i < shard->plan->call_count * BOARD_RINGS; i++)
+        ready_producer_close(&shard->rings[i]);
+    board_release(&shard->board);
+    mailbox_fini(&shard->inbox);
+    keymap_fini(&shard->slot_of_grain);
+    keymap_fini(&shard->hold_of);
+    keymap_fini(&shard->home_of);
+    raised_free(shard->raised);
+    free(shard->rings);
+    free(shard->links);
+    free(shard->live_of_call);
+    free(shard->live_max);
+    free(shard->counts);
+    free(shard->pool_pushed);
+    free(shard->unhold);
+    free(shard->complete);
+    free(shard->holds);
+    free(shard->cancel_text);
+    free(shard);
+}

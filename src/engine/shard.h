@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A shard: one thread that owns the lineage of its roots, decides what runs next, offers it on its board and takes in
+ * what workers answer. It is the only writer of everything in struct shard; others reach it through its inbox.
+ *
+ *   shard.c     the thread: one step is inbox, completions, dispatch, publish; then park
+ *   admit.c     submitted roots: reading their sources, entering lineage, leaving again
+ *   dispatch.c  rows onto the board and off again
+ *   lists.c     gathered lists as blocks that workers can read
+ *   complete.c  records of workers
+ *   recover.c   what a dead worker leaves behind
+ *   hold.c      state that workers keep per Entity, and what must stay readable for it
+ *   result.c    a complete root, copied out for the host
+ *
+ * A dispatch slot is one row offered to workers: a push of a Grain takes a slot, and with it a dispatch number that no
+ * other push of that slot had. The set of slots in use is the set of live claims (PROTOCOL: `live`): a slot leaves it
+ * by exactly one record, by being cancelled in its ring, or by the death of the worker that has it.
+ */
+#ifndef SRC_ENGINE_SHARD_H
+#define SRC_ENGINE_SHARD_H
+
+#include "engine/keymap.h"
+#include "engine/run.h"
+#include "engine/source.h"
+#include "lineage/lineage.h"
+#include "sched/sched.h"
+#include "shm/completion_ring.h"
+#include "shm/control_ring.h"
+
+/* A list or overflow block in the shard's payload segment. */
+struct built {
+    struct built *next;
+    uint64_t offset, bytes;
+};
+
+struct slot {
+    uint64_t number; /* of the push that has it now, or had it last */
+    uint64_t position;
+    struct grain grain;
+    struct built *built; /* blocks made for this row */
+    uint32_t next_free;
+    uint32_t batch; /* isolation batch, or 0 */
+    uint8_t ring;   /* enum board_ring */
+    bool live;
+    bool unwanted; /* the Grain is sealed: what comes is discarded */
+};
+
+enum root_phase { ROOT_WAITING, ROOT_READING, ROOT_LIVE, ROOT_COMPLETE, ROOT_LEAVING };
+
+struct root {
+    struct root *next, *previous; /* in shard.waiting, or in shard.admitted */
+    uint64_t index;
+    uint64_t tag;
+    uint32_t lineage_root;
+    enum root_phase phase;
+    uint32_t source_count;
+    uint32_t reads_left;
+    uint32_t first_hold;       /* chain through struct hold.next_of_root */
+    enum sheaf_class class_id; /* why a source could not be read */
+    char *message;
+    uint64_t *source_ids; /* per source: what a worker asks its descriptor by, 0: none */
+    char **paths;         /* per source: to be read, or NULL */
+    struct value_ref *sources;
+};
+
+struct message_submit {
+    struct message message;
+    struct root *root;
+};
+
+/* What a worker has open: its inputs are held until it says EVICTED. */
+struct hold {
+    uint64_t key;
+    uint32_t worker;
+    struct grain grain;
+    struct root *root;
+    uint32_t next_of_root, previous_of_root;
+    bool used, evicting;
+};
+
+/* The shard's ends of a worker's lane. */
+struct link {
+    bool attached;
+    struct completion_reader completions;
+    struct spsc_writer control;
+    struct control *pending; /* orders that found no room, in order: a ring buffer */
+    uint32_t pending_first, pending_count, pending_capacity;
+    uint64_t rows_done; /* by the process that is there now */
+    uint32_t granted;   /* chunks */
+};
+
+struct call_counts {
+    uint64_t rows, batches, raised, retried, isolated, run_ns;
+    uint64_t last_run_ns; /* to tell batches apart: rows of one report the same time */
+    uint32_t last_worker;
+};
+
+struct raised_rows; /* complete.c: rows of one batch that raised, being collected */
+
+struct shard {
+    struct sheaf_run *run;
+    const struct sheaf_plan *plan;
+    uint32_t number;
+    pthread_t thread;
+    bool started, stopping, cancelled;
+    char *cancel_text;
+
+    struct mailbox inbox;
+    struct sources *sources;
+    struct board board;
+    struct ready_producer *rings; /* [call * BOARD_RINGS + ring] */
+    struct link *links;           /* per worker */
+
+    struct lineage *lineage;
+    struct sched *sched;
+    struct root *waiting, *waiting_last; /* not yet admitted, in order */
+    struct root *admitted;
+    uint64_t admitted_count, read_bytes;
+
+    struct slot *slots;
+    uint32_t slot_first, slot_count, slot_used, free_slot; /* slot number = slot_first + index */
+    uint32_t *live_of_call, *live_max;                     /* per Call: rows offered, and how many may be */
+    struct keymap slot_of_grain;
+    struct hold *holds;
+    uint32_t hold_count, free_hold;
+    struct keymap hold_of; /* key * workers + worker -> hold */
+    struct keymap home_of; /* key -> worker that has it open */
+    struct raised_rows *raised;
+
+    /* Collected during a lineage event, acted on after it: lineage may not be called from its own effects. */
+    struct grain *unhold;
+    uint32_t unhold_count, unhold_capacity;
+    uint32_t *complete;
+    uint32_t complete_count, complete_capacity;
+
+    struct call_counts *counts; /* per Call */
+    bool *pool_pushed;          /* per Pool: rows were offered since its event count was bumped */
+    bool retry_reads;           /* memory came back while reads wait for it */
+};
+
+/* ---- shard.c ---- */
+int shard_create(struct sheaf_run *run, uint32_t number, struct shard **ret_shard, struct sheaf_error *error);
+int shard_start(struct shard *shard);
+void shard_stop(struct shard *shard); /* waits for its thread */
+void shard_destroy(struct shard *shard);
+/* Posts a message and wakes the shard. Any thread. */
+void shard_tell(struct shard *shard, struct message *message);
+/* After every lineage event: acts on what its effects collected. */
+void shard_settle(struct shard *shard);
+/* Gives up the run: memory is out, or an internal rule is broken. */
+void shard_fail(struct shard *shard, int status, const char *what);
+
+/* ---- admit.c ---- */
+void admit_submit(struct shard *shard, struct root *root);
+void admit_source(struct shard *shard, struct message_source *message);
+void admit_step(struct shard *shard); /* starts reads and admits as far as the window allows */
+void admit_cancel(struct shard *shard, const char *text);
+void admit_complete(struct shard *shard, uint32_t lineage_root); /* makes the result and tells the host */
+void admit_acknowledge(struct shard *shard, struct root *root);
+void admit_leave(struct shard *shard, struct root *root); /* tries to release it; again when a hold went */
+struct root *root_of(const struct shard *shard, uint32_t lineage_root);
+void root_free(struct root *root);
+
+/* ---- dispatch.c ---- */
+uint32_t dispatch_step(struct shard *shard); /* offers rows; returns how many */
+void dispatch_publish(struct shard *shard);  /* wakes Pools that got rows; states overflow */
+enum lineage_found dispatch_cancel(struct shard *shard, struct grain grain);
+/* The live slot that a record or claim names, or NULL: stale or invented. */
+struct slot *slot_find(struct shard *shard, uint32_t number_of_slot, uint64_t number);
+/* It leaves the set of live claims. Its hold on inputs is released when shard_settle runs. */
+void slot_release(struct shard *shard, struct slot *slot);
+void slot_release_keeping_hold(struct shard *shard, struct slot *slot);
+
+/* ---- lists.c ---- */
+/* Makes a block for a gathered list; `built` gets what is to be freed with list_free. */
+int list_build(struct shard *shard, struct lineage_list list, struct built **built, struct value_ref *ret_ref);
+int built_alloc(struct shard *shard, struct built **built, uint64_t bytes, uint64_t *ret_offset);
+void built_free(struct shard *shard, struct built *built);
+
+/* Copies a host's list into one page run of a shard's segment. The host's thread. */
+int list_copy_in(struct payload *payload, uint32_t shard, const struct sheaf_value *value, struct value_ref *ret_ref);
+/* The same for a value that is no list. */
+int leaf_copy_in(struct payload *payload, uint32_t shard, const struct sheaf_value *value, struct value_ref *ret_ref);
+
+/* ---- complete.c ---- */
+uint32_t complete_step(struct shard *shard); /* takes in what workers wrote; returns the number of records */
+void complete_drain(struct shard *shard, uint32_t worker);
+struct raised_rows *raised_create(void);
+void raised_free(struct raised_rows *raised);
+/* Gives back the memory of a value that has no reader. */
+void value_free(struct shard *shard, const struct value_ref *ref);
+void link_order(struct shard *shard, uint32_t worker, enum control_kind kind, uint32_t segment, uint64_t value);
+void link_flush(struct shard *shard, uint32_t worker);
+/* What sched says of rows of one Call whose dispatch went wrong, carried out. */
+void complete_failed(struct shard *shard, const struct sched_loss *loss, const uint32_t *entities, uint32_t count,
+                     const char *text, uint32_t text_bytes, uint64_t elapsed_us);
+
+/* ---- recover.c ---- */
+void recover_attached(struct shard *shard, const struct message_worker *message);
+void recover_death(struct shard *shard, const struct message_worker *message);
+
+/* ---- hold.c ---- */
+/* The row of a slot ended on `worker`: true if that worker now has the Entity open and the slot's hold is kept for it.
+ */
+bool hold_take(struct shard *shard, uint32_t worker, const struct slot *slot);
+void hold_evicted(struct shard *shard, uint32_t worker, uint64_t key);
+void hold_evict_root(struct shard *shard, struct root *root);
+void hold_drop_worker(struct shard *shard, uint32_t worker);
+uint32_t hold_home(const struct shard *shard, uint32_t call, uint64_t key, uint64_t parent_key);
+
+/* ---- result.c ---- */
+struct sheaf_result *result_make(struct shard *shard, struct root *root); /* NULL: memory is out */
+void result_free(struct sheaf_result *result);
+
+#endif

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <linux/sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { ATTACH_FD = 3, SAFE_FD = 16 };
+
+struct plan_of_child {
+    const char *path;
+    const cpu_set_t *cores;
+    int socket, output, null;
+    pid_t parent;
+};
+
+/* The kernel should pick a worker, which can be replaced, before the host. */
+static void prefer_in_oom(void)
+{
+    int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    (void)!write(fd, "500", 3);
+    close(fd);
+}
+
+/* Runs in the child, between clone and exec: only async-signal-safe calls. */
+static _Noreturn void become_worker(const struct plan_of_child *plan)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != plan->parent)
+        _exit(127); /* the parent died before the line above */
+    setpgid(0, 0);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    if (plan->cores)
+        sched_setaffinity(0, sizeof *plan->cores, plan->cores);
+    struct rlimit no_core = {0, 0};
+    setrlimit(RLIMIT_CORE, &no_core);
+    prefer_in_oom();
+    if (dup2(plan->null, 0) < 0 || dup2(plan->output, 1) < 0 || dup2(plan->output, 2) < 0 ||
+        dup2(plan->socket, ATTACH_FD) < 0)
+        _exit(127);
+    syscall(SYS_close_range, ATTACH_FD + 1, ~0u, 0);
+    char *const arguments[] = {(char *)plan->path, "--attach", "3", NULL};
+    execv(plan->path, arguments);
+    static const char message[] = "cannot execute the worker program\n";
+    (void)!write(2, message, sizeof message - 1);
+    _exit(127);
+}
+
+/* A process without an exit signal, and its pidfd. Old container filters refuse clone3 with ENOSYS: then clone. */
+static pid_t clone_with_pidfd(int *ret_pidfd)
+{
+    int pidfd = -1;
+    struct clone_args arguments = {.flags = CLONE_PIDFD | CLONE_CLEAR_SIGHAND, .pidfd = (uint64_t)(uintptr_t)&pidfd};
+    pid_t pid = (pid_t)syscall(SYS_clone3, &arguments, sizeof arguments);
+    if (pid < 0 && (errno == ENOSYS || errno == EPERM || errno == EINVAL))
+        pid = (pid_t)syscall(SYS_clone, CLONE_PIDFD, NULL, &pidfd, NULL, 0);
+    if (pid > 0)
+        *ret_pidfd = pidfd;
+    return pid;
+}
+
+/* Moves a descriptor out of the range that the child rearranges. */
+static int move_up(int fd)
+{
+    if (fd < 0 || fd >= SAFE_FD)
+        return fd;
+    int moved = fcntl(fd, F_DUPFD_CLOEXEC, SAFE_FD);
+    close(fd);
+    return moved;
+}
+
+int child_spawn(const char *path, const cpu_set_t *cores, struct child *ret_child)
+{
+    int sockets[2] = {-1, -1}, pipes[2] = {-1, -1}, null = -1, result;
+    if (access(path, X_OK) < 0)
+        return -errno;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0 ||
+        pipe2(pipes, O_CLOEXEC | O_NONBLOCK) < 0 || (null = move_up(open("/dev/null", O_RDONLY | O_CLOEXEC))) < 0) {
+        result = -errno;
+        goto out;
+    }
+    sockets[1] = move_up(sockets[1]);
+    pipes[1] = move_up(pipes[1]);
+    if (sockets[1] < 0 || pipes[1] < 0) {
+        result = -EMFILE;
+        goto out;
+    }
+    fcntl(pipes[1], F_SETFL, 0); /* our end stays non-blocking, the child's must not be */
+    struct plan_of_child plan = {path, cores, sockets[1], pipes[1], null, getpid()};
+    struct child child = {.socket = sockets[0], .output = pipes[0], .pidfd = -1};
+    child.pid = clone_with_pidfd(&child.pidfd);
+    if (child.pid == 0)
+        become_worker(&plan);
+    if (child.pid < 0) {
+        result = -errno;
+        goto out;
+    }
+    *ret_child = child;
+    sockets[0] = pipes[0] = -1;
+    result = 0;
+out:
+    for (int i = 0; i < 2; i++) {
+        if (sockets[i] >= 0)
+            close(sockets[i]);
+        if (pipes[i] >= 0)
+            close(pipes[i]);
+    }
+    if (null >= 0)
+        close(null);
+    return result;
+}
+
+void child_kill(const struct child *child, int signal_number)
+{
+    if (child->pidfd >= 0)
+        syscall(SYS_pidfd_send_signal, child->pidfd, signal_number, NULL, 0);
+}
+
+int child_reap(struct child *child, int *ret_status, long *ret_cpu_us)
+{
+    int status;
+    struct rusage usage;
+    pid_t pid;
+    while ((pid = wait4(child->pid, &status, __WALL, &usage)) < 0 && errno == EINTR)
+        ;
+    if (pid < 0)
+        return -errno;
+    *ret_status = status;
+    *ret_cpu_us =
+        (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000L + usage.ru_utime.tv_usec + usage.ru_stime.tv_usec;
+    return 0;
+}
+
+void child_close(struct child *child)
+{
+    if (child->pidfd >= 0)
+        close(child->pidfd);
+    if (child->socket >= 0)
+        close(child->socket);
+    if (child->output >= 0)
+        close(child->output);
+    *child = CHILD_NONE;
+}

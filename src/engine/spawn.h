@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Starting and burying worker processes.
+ *
+ * A child is made by clone3 with a pidfd and without an exit signal, so the host's SIGCHLD and wait() never see it. It
+ * dies with the thread that started it (PDEATHSIG follows the thread), which is why only the supervisor thread may call
+ * this.
+ */
+#ifndef SRC_ENGINE_SPAWN_H
+#define SRC_ENGINE_SPAWN_H
+
+#include <sched.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct child {
+    pid_t pid;
+    int pidfd;  /* readable once the process is dead */
+    int socket; /* our end of the attach socket */
+    int output; /* what it prints, on both stdout and stderr */
+};
+#define CHILD_NONE ((struct child){.pid = 0, .pidfd = -1, .socket = -1, .output = -1})
+
+/* Executes `path --attach 3`, with the other end of a socket pair as descriptor 3, /dev/null as stdin, a process group
+ * of its own (a terminal's Ctrl-C is the host's to handle) and `cores` (NULL: all) as its affinity. */
+int child_spawn(const char *path, const cpu_set_t *cores, struct child *ret_child);
+
+/* Ends it. The pidfd tells when it is gone. */
+void child_kill(const struct child *child, int signal_number);
+
+/* Collects a dead child: its wait status, and CPU microseconds of its life. Call once, after the pidfd became readable.
+ */
+int child_reap(struct child *child, int *ret_status, long *ret_cpu_us);
+
+/* Closes the descriptors; the process must be reaped. */
+void child_close(struct child *child);
+
+#endif

@@ -1,0 +1,652 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/supervisor.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "engine/greet.h"
+#include "engine/shard.h"
+#include "engine/spawn.h"
+#include "worker/attach.h"
+
+enum {
+    TICK_MS = 1000,
+    TICK_MS_MIN = 10,
+    STOP_MS = 2000,        /* how long a worker may take to end when asked */
+    FIRST_CHUNKS = 8,      /* 16 MiB per worker, made real before it starts */
+    FUTILE_STARTS_MAX = 3, /* processes of one worker number that died in a row without having become ready */
+    EVENTS_MAX = 64,
+    OUTPUT_LINE_BYTES = 1024,
+};
+
+enum watch { WATCH_WAKE, WATCH_DEATH, WATCH_SOCKET, WATCH_OUTPUT };
+
+enum phase {
+    PHASE_NONE,       /* no process */
+    PHASE_STARTING,   /* said hello to */
+    PHASE_READY,      /* claims and runs */
+    PHASE_RECOVERING, /* dead; shards take what is theirs */
+};
+
+struct process {
+    enum phase phase;
+    struct child child;
+    uint32_t generation;
+    uint32_t futile_starts;
+    bool killed; /* by us, for `end` */
+    enum worker_end end;
+    uint32_t grain; /* the row over its deadline */
+    uint64_t number;
+    char why[128];                /* why we killed it */
+    _Atomic uint32_t shards_left; /* that have not yet recovered from its death */
+    char line[OUTPUT_LINE_BYTES]; /* output not yet ended by a newline */
+    size_t line_bytes;
+};
+
+struct message_kill {
+    struct message message;
+    uint32_t worker;
+    char why[128];
+};
+
+struct supervisor {
+    struct sheaf_run *run;
+    pthread_t thread;
+    int epoll_fd, wake_fd;
+    struct mailbox inbox; /* struct message_kill */
+    struct process *processes;
+    uint64_t oom_kills; /* the system's count when last looked at */
+    _Atomic uint64_t dead_cpu_us;
+    _Atomic bool stopping;
+    /* The start: under the lock. */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool running; /* past the start: trouble is told to the host */
+    uint32_t *ready_of_pool;
+    int start_status;
+    char start_line[ATTACH_LINE_BYTES + 64];
+};
+
+/* ---- small things ---- */
+
+static void wake(struct supervisor *supervisor)
+{
+    uint64_t one = 1;
+    (void)!write(supervisor->wake_fd, &one, sizeof one);
+}
+
+static int watch(struct supervisor *supervisor, int fd, enum watch what, uint32_t worker)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = (uint64_t)what << 32 | worker};
+    return epoll_ctl(supervisor->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
+}
+
+/* How many processes the kernel has ended for lack of memory since boot. */
+static uint64_t count_oom_kills(void)
+{
+    FILE *file = fopen("/proc/vmstat", "re");
+    char line[128];
+    unsigned long long kills = 0;
+    while (file && fgets(line, sizeof line, file)) {
+        if (sscanf(line, "oom_kill %llu", &kills) == 1)
+            break;
+    }
+    if (file)
+        fclose(file);
+    return kills;
+}
+
+static void wake_all_waiters(struct sheaf_run *run)
+{
+    for (uint32_t pool = 0; pool < run->plan->pool_count; pool++)
+        event_count_bump_always(&run->shards[0]->board.pool_events[pool]);
+    for (uint32_t shard = 0; shard < run->shard_count; shard++)
+        event_count_bump_always(run->shards[shard]->board.shard_events);
+}
+
+static int tell_shards(struct supervisor *supervisor, const struct message_worker *message)
+{
+    for (uint32_t shard = 0; shard < supervisor->run->shard_count; shard++) {
+        struct message_worker *copy = malloc(sizeof *copy);
+        if (!copy)
+            return -ENOMEM;
+        *copy = *message;
+        shard_tell(supervisor->run->shards[shard], &copy->message);
+    }
+    return 0;
+}
+
+/* Something that ends the run. Before the start is over it is the start's result instead. */
+static void give_up(struct supervisor *supervisor, int status, const char *line)
+{
+    pthread_mutex_lock(&supervisor->lock);
+    bool running = supervisor->running;
+    if (!running && supervisor->start_status == 0) {
+        supervisor->start_status = status;
+        snprintf(supervisor->start_line, sizeof supervisor->start_line, "%s", line);
+        pthread_cond_broadcast(&supervisor->changed);
+    }
+    pthread_mutex_unlock(&supervisor->lock);
+    if (running)
+        run_fail(supervisor->run, "%s", line);
+}
+
+/* ---- starting ---- */
+
+static int start_process(struct supervisor *supervisor, uint32_t worker)
+{
+    struct sheaf_run *run = supervisor->run;
+    struct process *process = &supervisor->processes[worker];
+    const struct worker *place = &run->workers[worker];
+    cpu_set_t cores;
+    CPU_ZERO(&cores);
+    if (place->pu != TOPO_NONE)
+        CPU_SET(place->pu, &cores);
+    payload_back(run->payload, worker, FIRST_CHUNKS);
+    struct greeting greeting;
+    int result = greet_prepare(run, worker, &greeting);
+    if (result < 0)
+        return result;
+    struct message_worker attached = {.message.kind = MESSAGE_ATTACHED, .worker = worker};
+    result = tell_shards(supervisor, &attached);
+    if (result == 0)
+        result = child_spawn(run->engine->worker_path, place->pu == TOPO_NONE ? NULL : &cores, &process->child);
+    if (result < 0) {
+        free(greeting.chunks);
+        return result;
+    }
+    process->phase = PHASE_STARTING;
+    process->generation++;
+    process->killed = false;
+    process->end = WORKER_CRASHED;
+    process->line_bytes = 0;
+    result = greet_send(run, worker, process->generation, process->child.socket, &greeting);
+    if (result < 0)
+        child_kill(&process->child, SIGKILL); /* its death reports it */
+    result = watch(supervisor, process->child.pidfd, WATCH_DEATH, worker);
+    if (result == 0)
+        result = watch(supervisor, process->child.socket, WATCH_SOCKET, worker);
+    if (result == 0)
+        result = watch(supervisor, process->child.output, WATCH_OUTPUT, worker);
+    return result;
+}
+
+static void start_or_give_up(struct supervisor *supervisor, uint32_t worker)
+{
+    int result = start_process(supervisor, worker);
+    if (result == 0)
+        return;
+    char line[512];
+    snprintf(line, sizeof line, "cannot start a worker: %s: %s; set SHEAF_WORKER to the worker program",
+             supervisor->run->engine->worker_path, sheaf_status_text(result));
+    give_up(supervisor, SHEAF_E_ENVIRONMENT, line);
+}
+
+/* ---- what workers say ---- */
+
+static void answer_descriptor(struct supervisor *supervisor, uint32_t worker, uint64_t source)
+{
+    struct sheaf_run *run = supervisor->run;
+    int fd = -1, result = -ENOENT;
+    if (source_shard(source) < run->shard_count)
+        result = sources_descriptor(run->shards[source_shard(source)]->sources, source, &fd);
+    result = attach_answer_descriptor(supervisor->processes[worker].child.socket, source, fd, result);
+    if (fd >= 0)
+        close(fd);
+    if (result < 0)
+        supervisor_kill(supervisor, worker, "it does not take the descriptor it asked for");
+}
+
+static void became_ready(struct supervisor *supervisor, uint32_t worker)
+{
+    struct process *process = &supervisor->processes[worker];
+    process->phase = PHASE_READY;
+    process->futile_starts = 0;
+    pthread_mutex_lock(&supervisor->lock);
+    supervisor->ready_of_pool[supervisor->run->workers[worker].pool]++;
+    pthread_cond_broadcast(&supervisor->changed);
+    pthread_mutex_unlock(&supervisor->lock);
+}
+
+static void on_socket(struct supervisor *supervisor, uint32_t worker)
+{
+    struct process *process = &supervisor->processes[worker];
+    struct attach_reply reply;
+    int result;
+    while ((result = attach_receive_reply(process->child.socket, &reply)) == 0) {
+        switch (reply.kind) {
+        case ATTACH_READY:
+            if (process->phase == PHASE_STARTING)
+                became_ready(supervisor, worker);
+            break;
+        case ATTACH_ERROR:
+            give_up(supervisor, reply.status < 0 ? reply.status : SHEAF_E_ENVIRONMENT, reply.line);
+            break;
+        case ATTACH_REQUEST_DESCRIPTOR:
+            answer_descriptor(supervisor, worker, reply.number);
+            break;
+        default:
+            (void)attach_answer_descriptor(process->child.socket, reply.number, -1, -ENOENT);
+            break;
+        }
+    }
+    if (result == -EAGAIN)
+        return;
+    epoll_ctl(supervisor->epoll_fd, EPOLL_CTL_DEL, process->child.socket, NULL);
+    if (result != -EPIPE)
+        supervisor_kill(supervisor, worker, "it wrote nonsense on its socket");
+}
+
+static void print_line(struct supervisor *supervisor, uint32_t worker)
+{
+    struct process *process = &supervisor->processes[worker];
+    if (process->line_bytes > 0)
+        run_log(supervisor->run, 1, "worker %u printed: %.*s", worker, (int)process->line_bytes, process->line);
+    process->line_bytes = 0;
+}
+
+static void on_output(struct supervisor *supervisor, uint32_t worker)
+{
+    struct process *process = &supervisor->processes[worker];
+    char buffer[4096];
+    ssize_t got;
+    while ((got = read(process->child.output, buffer, sizeof buffer)) > 0) {
+        for (ssize_t i = 0; i < got; i++) {
+            if (buffer[i] == '\n' || process->line_bytes == OUTPUT_LINE_BYTES)
+                print_line(supervisor, worker);
+            if (buffer[i] != '\n')
+                process->line[process->line_bytes++] = buffer[i];
+        }
+    }
+    if (got == 0)
+        epoll_ctl(supervisor->epoll_fd, EPOLL_CTL_DEL, process->child.output, NULL);
+}
+
+/* ---- deadlines ---- */
+
+/* Ends a worker that has a row over its deadline. */
+static void check_deadline(struct supervisor *supervisor, uint32_t worker, uint64_t now_ns)
+{
+    struct sheaf_run *run = supervisor->run;
+    struct process *process = &supervisor->processes[worker];
+    const struct claim_page *page = &run->workers[worker].lane.claims;
+    for (uint32_t i = 0; i < page->row_count; i++) {
+        struct claim_row row = claim_page_read(page, i);
+        if (row.state != CLAIM_RUNNING || row.blocked || row.since_ns == 0 || row.since_ns >= now_ns)
+            continue;
+        uint32_t shard = row.grain / run->slots_per_shard;
+        struct dispatch dispatch;
+        if (shard >= run->shard_count ||
+            dispatch_copy(&run->shards[shard]->board.dispatches, row.grain, &dispatch) < 0 ||
+            dispatch.number != row.number || dispatch.timeout_ns == 0 || now_ns - row.since_ns <= dispatch.timeout_ns)
+            continue;
+        process->killed = true;
+        process->end = WORKER_TIMED_OUT;
+        process->grain = row.grain;
+        process->number = row.number;
+        snprintf(process->why, sizeof process->why, "no answer within %.3g s", (double)dispatch.timeout_ns / 1e9);
+        child_kill(&process->child, SIGKILL);
+        return;
+    }
+}
+
+static int tick_ms(const struct sheaf_run *run)
+{
+    uint32_t shortest = run->engine->options.row_timeout_ms;
+    for (uint32_t call = 0; call < run->plan->call_count; call++) {
+        uint32_t timeout_ms = run->plan->calls[call].timeout_ms;
+        if (timeout_ms && timeout_ms < shortest)
+            shortest = timeout_ms;
+    }
+    int tick = shortest / 4 < TICK_MS ? (int)(shortest / 4) : TICK_MS;
+    return tick < TICK_MS_MIN ? TICK_MS_MIN : tick;
+}
+
+/* Resident memory of a process less what it shares. */
+static uint64_t private_bytes(pid_t pid)
+{
+    char path[64];
+    unsigned long long size, resident = 0, shared = 0;
+    snprintf(path, sizeof path, "/proc/%d/statm", (int)pid);
+    FILE *file = fopen(path, "re");
+    if (file && fscanf(file, "%llu %llu %llu", &size, &resident, &shared) != 3)
+        resident = shared = 0;
+    if (file)
+        fclose(file);
+    return (resident - shared) * 4096;
+}
+
+static void tick(struct supervisor *supervisor)
+{
+    struct sheaf_run *run = supervisor->run;
+    uint64_t now_ns = clock_now_ns(), resident = 0;
+    for (uint32_t worker = 0; worker < run->worker_count; worker++) {
+        struct process *process = &supervisor->processes[worker];
+        if (process->phase == PHASE_READY && !process->killed)
+            check_deadline(supervisor, worker, now_ns);
+        if (process->phase == PHASE_READY)
+            resident += private_bytes(process->child.pid);
+    }
+    if (resident > atomic_load_explicit(&run->rss_peak_bytes, memory_order_relaxed))
+        atomic_store_explicit(&run->rss_peak_bytes, resident, memory_order_relaxed);
+}
+
+/* ---- deaths ---- */
+
+static void describe_death(struct supervisor *supervisor, struct process *process, int status,
+                           struct message_worker *death)
+{
+    uint64_t oom_kills = count_oom_kills();
+    bool out_of_memory = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && oom_kills > supervisor->oom_kills;
+    supervisor->oom_kills = oom_kills;
+    death->grain = process->grain;
+    death->number = process->number;
+    if (process->killed) {
+        death->end = process->end;
+        snprintf(death->text, sizeof death->text, "%s", process->why);
+    } else if (out_of_memory) {
+        death->end = WORKER_OOM;
+        snprintf(death->text, sizeof death->text, "the worker was ended by the system for lack of memory");
+    } else if (WIFSIGNALED(status)) {
+        death->end = WORKER_CRASHED;
+        snprintf(death->text, sizeof death->text, "the worker was killed by signal %d (%s)", WTERMSIG(status),
+                 strsignal(WTERMSIG(status)));
+    } else {
+        death->end = WORKER_CRASHED;
+        snprintf(death->text, sizeof death->text, "the worker exited with status %d", WEXITSTATUS(status));
+    }
+}
+
+static void on_death(struct supervisor *supervisor, uint32_t worker)
+{
+    struct sheaf_run *run = supervisor->run;
+    struct process *process = &supervisor->processes[worker];
+    int status = 0;
+    long cpu_us = 0;
+    on_socket(supervisor, worker); /* its last words */
+    on_output(supervisor, worker);
+    print_line(supervisor, worker);
+    epoll_ctl(supervisor->epoll_fd, EPOLL_CTL_DEL, process->child.pidfd, NULL);
+    child_reap(&process->child, &status, &cpu_us);
+    atomic_fetch_add_explicit(&supervisor->dead_cpu_us, (uint64_t)cpu_us, memory_order_relaxed);
+    struct message_worker death = {.message.kind = MESSAGE_DEATH, .worker = worker};
+    describe_death(supervisor, process, status, &death);
+    child_close(&process->child);
+    bool was_ready = process->phase == PHASE_READY;
+    process->phase = PHASE_RECOVERING;
+    if (atomic_load_explicit(&supervisor->stopping, memory_order_acquire)) {
+        process->phase = PHASE_NONE;
+        return;
+    }
+    atomic_fetch_add_explicit(&run->deaths, 1, memory_order_relaxed);
+    run_log(run, 1, "worker %u: %s", worker, death.text);
+    if (!was_ready && ++process->futile_starts >= FUTILE_STARTS_MAX) {
+        char line[384];
+        snprintf(line, sizeof line, "worker %u cannot start: %s", worker, death.text);
+        give_up(supervisor, SHEAF_E_ENVIRONMENT, line);
+    }
+    atomic_store_explicit(&process->shards_left, run->shard_count, memory_order_release);
+    wake_all_waiters(run); /* it may have died between clearing a flag and waking */
+    if (tell_shards(supervisor, &death) < 0)
+        give_up(supervisor, -ENOMEM, "memory is used up");
+}
+
+void supervisor_recovered(struct supervisor *supervisor, uint32_t worker)
+{
+    /* Partner: the acquire load in replace_recovered. What the shard took from the lane is taken before the lane is
+     * reset. */
+    if (atomic_fetch_sub_explicit(&supervisor->processes[worker].shards_left, 1, memory_order_acq_rel) == 1)
+        wake(supervisor);
+}
+
+static void replace_recovered(struct supervisor *supervisor)
+{
+    struct sheaf_run *run = supervisor->run;
+    for (uint32_t worker = 0; worker < run->worker_count; worker++) {
+        struct process *process = &supervisor->processes[worker];
+        if (process->phase != PHASE_RECOVERING ||
+            atomic_load_explicit(&process->shards_left, memory_order_acquire) != 0)
+            continue;
+        payload_end_lease(run->payload, worker);
+        lane_reset(&run->workers[worker].lane);
+        process->phase = PHASE_NONE;
+        if (process->futile_starts >= FUTILE_STARTS_MAX)
+            continue;
+        atomic_fetch_add_explicit(&run->replaced, 1, memory_order_relaxed);
+        start_or_give_up(supervisor, worker);
+    }
+}
+
+void supervisor_kill(struct supervisor *supervisor, uint32_t worker, const char *why)
+{
+    struct message_kill *message = calloc(1, sizeof *message);
+    if (!message)
+        return;
+    message->worker = worker;
+    snprintf(message->why, sizeof message->why, "%s", why);
+    mailbox_post(&supervisor->inbox, &message->message);
+    wake(supervisor);
+}
+
+static void take_kills(struct supervisor *supervisor)
+{
+    struct message *message = mailbox_take(&supervisor->inbox);
+    while (message) {
+        struct message_kill *kill_order = (struct message_kill *)message;
+        struct process *process = &supervisor->processes[kill_order->worker];
+        if (process->phase == PHASE_READY || process->phase == PHASE_STARTING) {
+            process->killed = true;
+            process->end = WORKER_CRASHED;
+            snprintf(process->why, sizeof process->why, "%s", kill_order->why);
+            child_kill(&process->child, SIGKILL);
+        }
+        message = message->next;
+        free(kill_order);
+    }
+}
+
+/* ---- the thread ---- */
+
+static void on_event(struct supervisor *supervisor, const struct epoll_event *event)
+{
+    uint32_t worker = (uint32_t)event->data.u64;
+    struct process *process = &supervisor->processes[worker];
+    uint64_t ignored;
+    switch ((enum watch)(event->data.u64 >> 32)) {
+    case WATCH_WAKE:
+        (void)!read(supervisor->wake_fd, &ignored, sizeof ignored);
+        break;
+    case WATCH_DEATH:
+        if (process->child.pidfd >= 0)
+            on_death(supervisor, worker);
+        break;
+    case WATCH_SOCKET:
+        if (process->child.socket >= 0)
+            on_socket(supervisor, worker);
+        break;
+    case WATCH_OUTPUT:
+        if (process->child.output >= 0)
+            on_output(supervisor, worker);
+        break;
+    }
+}
+
+static bool anyone_alive(const struct supervisor *supervisor)
+{
+    for (uint32_t worker = 0; worker < supervisor->run->worker_count; worker++) {
+        if (supervisor->processes[worker].child.pidfd >= 0)
+            return true;
+    }
+    return false;
+}
+
+static void wait_for_events(struct supervisor *supervisor, int timeout_ms)
+{
+    struct epoll_event events[EVENTS_MAX];
+    int count = epoll_wait(supervisor->epoll_fd, events, EVENTS_MAX, timeout_ms);
+    for (int i = 0; i < count; i++)
+        on_event(supervisor, &events[i]);
+}
+
+/* Workers that were asked to end get a moment, then no more. */
+static void end_workers(struct supervisor *supervisor)
+{
+    struct sheaf_run *run = supervisor->run;
+    for (uint32_t worker = 0; worker < run->worker_count; worker++) {
+        store_release_u32(&run->workers[worker].lane.orders->stop, 1);
+        event_count_bump_always(run->workers[worker].lane.events);
+        if (supervisor->processes[worker].phase == PHASE_STARTING)
+            child_kill(&supervisor->processes[worker].child, SIGKILL);
+    }
+    wake_all_waiters(run);
+    uint64_t deadline_ns = clock_now_ns() + STOP_MS * UINT64_C(1000000);
+    bool killed = false;
+    while (anyone_alive(supervisor)) {
+        uint64_t now_ns = clock_now_ns();
+        if (now_ns >= deadline_ns && !killed) {
+            killed = true;
+            for (uint32_t worker = 0; worker < run->worker_count; worker++)
+                child_kill(&supervisor->processes[worker].child, SIGKILL);
+        }
+        wait_for_events(supervisor, killed ? TICK_MS : (int)((deadline_ns - now_ns) / 1000000) + 1);
+    }
+}
+
+static void *supervisor_thread(void *argument)
+{
+    struct supervisor *supervisor = argument;
+    struct sheaf_run *run = supervisor->run;
+    pthread_setname_np(pthread_self(), "sheaf-super");
+    for (uint32_t worker = 0; worker < run->worker_count; worker++)
+        start_or_give_up(supervisor, worker);
+    int period_ms = tick_ms(run);
+    uint64_t next_tick_ns = clock_now_ns(), next_bump_ns = next_tick_ns;
+    while (!atomic_load_explicit(&supervisor->stopping, memory_order_acquire)) {
+        uint64_t now_ns = clock_now_ns();
+        if (now_ns >= next_tick_ns) {
+            tick(supervisor);
+            next_tick_ns = now_ns + (uint64_t)period_ms * 1000000;
+        }
+        if (now_ns >= next_bump_ns) {
+            wake_all_waiters(run); /* bounds what a hostile worker's meddling with event counts can cost */
+            next_bump_ns = now_ns + TICK_MS * UINT64_C(1000000);
+        }
+        wait_for_events(supervisor, (int)((next_tick_ns - now_ns) / 1000000) + 1);
+        take_kills(supervisor);
+        replace_recovered(supervisor);
+    }
+    end_workers(supervisor);
+    return NULL;
+}
+
+/* ---- life ---- */
+
+static void destroy(struct supervisor *supervisor)
+{
+    if (supervisor->epoll_fd >= 0)
+        close(supervisor->epoll_fd);
+    if (supervisor->wake_fd >= 0)
+        close(supervisor->wake_fd);
+    mailbox_fini(&supervisor->inbox);
+    pthread_mutex_destroy(&supervisor->lock);
+    pthread_cond_destroy(&supervisor->changed);
+    free(supervisor->processes);
+    free(supervisor->ready_of_pool);
+    free(supervisor);
+}
+
+static struct supervisor *create(struct sheaf_run *run)
+{
+    struct supervisor *supervisor = calloc(1, sizeof *supervisor);
+    if (!supervisor)
+        return NULL;
+    supervisor->run = run;
+    mailbox_init(&supervisor->inbox);
+    pthread_mutex_init(&supervisor->lock, NULL);
+    pthread_cond_init(&supervisor->changed, NULL);
+    supervisor->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    supervisor->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    supervisor->processes = calloc(run->worker_count, sizeof *supervisor->processes);
+    supervisor->ready_of_pool = calloc(run->plan->pool_count + 1, sizeof *supervisor->ready_of_pool);
+    supervisor->oom_kills = count_oom_kills();
+    if (supervisor->epoll_fd < 0 || supervisor->wake_fd < 0 || !supervisor->processes || !supervisor->ready_of_pool ||
+        watch(supervisor, supervisor->wake_fd, WATCH_WAKE, 0) < 0) {
+        destroy(supervisor);
+        return NULL;
+    }
+    for (uint32_t worker = 0; worker < run->worker_count; worker++)
+        supervisor->processes[worker].child = CHILD_NONE;
+    return supervisor;
+}
+
+static bool all_pools_ready(const struct supervisor *supervisor)
+{
+    for (uint32_t pool = 0; pool < supervisor->run->plan->pool_count; pool++) {
+        if (supervisor->run->pool_count[pool] > 0 && supervisor->ready_of_pool[pool] == 0)
+            return false;
+    }
+    return true;
+}
+
+int supervisor_start(struct sheaf_run *run, struct sheaf_error *error)
+{
+    struct supervisor *supervisor = create(run);
+    if (!supervisor)
+        return -ENOMEM;
+    run->supervisor = supervisor;
+    int result = -pthread_create(&supervisor->thread, NULL, supervisor_thread, supervisor);
+    if (result < 0) {
+        run->supervisor = NULL;
+        destroy(supervisor);
+        return result;
+    }
+    pthread_mutex_lock(&supervisor->lock);
+    while (supervisor->start_status == 0 && !all_pools_ready(supervisor))
+        pthread_cond_wait(&supervisor->changed, &supervisor->lock);
+    result = supervisor->start_status;
+    supervisor->running = result == 0;
+    pthread_mutex_unlock(&supervisor->lock);
+    if (result < 0 && error) {
+        error->code = result;
+        snprintf(error->message, sizeof error->message, "%s", supervisor->start_line);
+    }
+    return result;
+}
+
+void supervisor_stop(struct supervisor *supervisor)
+{
+    if (!supervisor)
+        return;
+    atomic_store_explicit(&supervisor->stopping, true, memory_order_release);
+    wake(supervisor);
+    pthread_join(supervisor->thread, NULL);
+    destroy(supervisor);
+}
+
+uint64_t supervisor_worker_cpu_us(struct supervisor *supervisor, uint32_t *ret_alive)
+{
+    uint64_t total_us = atomic_load_explicit(&supervisor->dead_cpu_us, memory_order_relaxed);
+    uint32_t alive = 0;
+    for (uint32_t worker = 0; worker < supervisor->run->worker_count; worker++) {
+        clockid_t clock;
+        struct timespec spent;
+        pid_t pid = supervisor->processes[worker].child.pid;
+        if (pid <= 0 || clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &spent) < 0)
+            continue;
+        total_us += (uint64_t)spent.tv_sec * 1000000 + (uint64_t)spent.tv_nsec / 1000;
+        alive++;
+    }
+    if (ret_alive)
+        *ret_alive = alive;
+    return total_us;
+}

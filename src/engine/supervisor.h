@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The supervisor: the one thread that starts worker processes, watches their pidfds, sockets and output, ends those
+ * that are over a deadline, and replaces those that died. Reclaiming waits for proof: a suspect is killed, its pidfd
+ * fires, the shards take from its lane what is theirs, and only then is anything of it used again.
+ */
+#ifndef SRC_ENGINE_SUPERVISOR_H
+#define SRC_ENGINE_SUPERVISOR_H
+
+#include "engine/run.h"
+
+/* Starts the thread and a process for every worker of the run, and waits until each Pool has one that is ready. On
+ * failure nothing is left; SHEAF_E_ENVIRONMENT with the worker's own line when it cannot serve. */
+int supervisor_start(struct sheaf_run *run, struct sheaf_error *error);
+
+/* Asks the workers to end, kills those that do not within a moment, and ends the thread. The shards must have stopped.
+ */
+void supervisor_stop(struct supervisor *supervisor);
+
+/* A shard took what it wanted from a dead worker. Any thread. */
+void supervisor_recovered(struct supervisor *supervisor, uint32_t worker);
+
+/* A worker broke the protocol: it is killed, and its death sorts out the rest. Any thread; `why` is copied. */
+void supervisor_kill(struct supervisor *supervisor, uint32_t worker, const char *why);
+
+/* CPU microseconds that workers, dead and alive, have used, and how many are alive. Any thread. */
+uint64_t supervisor_worker_cpu_us(struct supervisor *supervisor, uint32_t *ret_alive);
+
+#endif
