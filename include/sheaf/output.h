@@ -35,7 +35,11 @@ struct sheaf_tree_options {
     uint32_t io;               /* enum sheaf_io_backend */
     void *cookie;
     void (*log)(void *cookie, int level, const char *line);
+    uint32_t verify; /* enum sheaf_verify: how closely sheaf_tree_lookup looks at committed files */
 };
+/* TOUCHED: a file's size is compared, and its hash when its modification time is not the journalled one. ALWAYS: the hash
+ * of every file. */
+enum sheaf_verify { SHEAF_VERIFY_TOUCHED = 0, SHEAF_VERIFY_ALWAYS };
 
 /* Opens or makes `directory`: takes its lock (-EBUSY names the run and pid that hold it), reads the journal, cuts a torn
  * tail, removes temporary files of dead runs. */
@@ -53,8 +57,8 @@ struct sheaf_source_identity {
 
 enum sheaf_resume { SHEAF_RESUME_NEW = 0, SHEAF_RESUME_DONE, SHEAF_RESUME_CHANGED, SHEAF_RESUME_FAILED };
 /* What an earlier run left for this input: DONE is committed (ok, partial or filtered) with its files as journalled; FAILED
- * was tried and failed; CHANGED is committed for other bytes, or its files are damaged. `ret_line` (may be NULL) gets the
- * journalled manifest line, valid until the tree is closed. */
+ * was tried and failed; CHANGED is journalled for other bytes, or its files are damaged. `ret_line` (may be NULL) gets the
+ * journalled manifest line (NULL when NEW), valid until the next lookup or the close. */
 SHEAF_API enum sheaf_resume sheaf_tree_lookup(struct sheaf_tree *tree, const struct sheaf_source_identity *identity,
                                               const char **ret_line);
 
@@ -74,8 +78,8 @@ struct sheaf_tree_commit {
     const char *error_lines;   /* JSON objects, each with its line end, or NULL */
     uint64_t tag;
 };
-/* Queues one root. 0, -EAGAIN (the queue is full: poll first) or an error of the arguments. `skipped` roots write their
- * manifest line only. */
+/* Queues one root. 0, -EAGAIN (the queue is full: poll first) or an error of the arguments. Strings are copied, the data of
+ * files is not. `skipped` roots write their manifest line, and to errors.jsonl what the journal has for them. */
 SHEAF_API int sheaf_tree_submit(struct sheaf_tree *tree, const struct sheaf_tree_commit *commit, struct sheaf_error *error);
 
 /* Readable while sheaf_tree_poll may have something. */
