@@ -4,10 +4,10 @@
  *
  *   1 retract   records of sources that are done again stop counting before their files are replaced
  *   2 write     every file under a temporary name, fsync in parallel
- *   3 rename    into place; until 5 they are files that nobody names
- *   4 fsync     every folder that has a new name in it, up to the root
- *   5 journal   one append, one fsync: from here on the files count
- *   6 remove    files of retracted records that the new ones do not name
+ *   3 rename    into place; until 6 they are files that nobody names
+ *   4 remove    files of retracted records that the new ones will not name
+ *   5 fsync     every folder that has a new name in it, up to the root
+ *   6 journal   one append, one fsync: from here on the files count
  *   7 lines     manifest.jsonl and errors.jsonl, which can always be made again from the journal
  */
 #include "io/tree/tree.h"
@@ -56,7 +56,7 @@ static int tree_io(struct sheaf_tree *tree, enum io_opcode opcode, int fd, void 
     return completion.result < 0 ? (int)completion.result : 0;
 }
 
-/* ---- 1 and 5: the journal ---- */
+/* ---- 1 and 6: the journal ---- */
 
 /* Appends what is durable when this returns 0. An append that failed is cut off again; where that is impossible, or an
  * fsync failed (after which nobody knows what the disk has), the journal takes nothing more in this run. */
@@ -282,7 +282,7 @@ static void write_files(struct group *group)
     }
 }
 
-/* ---- 3 and 4: names ---- */
+/* ---- 3 and 5: names ---- */
 
 static int note_folder(struct group *group, const char *path, size_t length)
 {
@@ -432,7 +432,7 @@ static void sync_folders(struct group *group)
         fail_group(group, rc);
 }
 
-/* ---- 6: what is no longer wanted ---- */
+/* ---- 4 and failures: what is no longer wanted ---- */
 
 static bool names_file(const struct tree_root *root, const char *path)
 {
@@ -478,14 +478,19 @@ static void remove_stale(struct sheaf_tree *tree, struct tree_root *root)
     record_clear(&record);
 }
 
-static void remove_unwanted(struct group *group)
+/* Before the new record is written: as long as there is only the retraction, it tells what is still to be removed. */
+static void remove_stale_files(struct group *group)
 {
-    for (uint32_t i = 0; i < group->count; i++) {
+    for (uint32_t i = 0; i < group->count; i++)
+        if (is_live(group->roots[i]))
+            remove_stale(group->tree, group->roots[i]);
+}
+
+static void clean_up_failed(struct group *group)
+{
+    for (uint32_t i = 0; i < group->count; i++)
         if (group->roots[i]->result < 0)
             clean_failed(group->tree, group->roots[i]);
-        else if (!group->roots[i]->skipped)
-            remove_stale(group->tree, group->roots[i]);
-    }
 }
 
 /* ---- 7: lines ---- */
@@ -573,8 +578,9 @@ void tree_commit_group(struct sheaf_tree *tree, struct tree_root **roots, uint32
     retract(&group);
     write_files(&group);
     place_files(&group);
+    remove_stale_files(&group);
     sync_folders(&group);
     journal_roots(&group);
-    remove_unwanted(&group);
+    clean_up_failed(&group);
     append_lines(&group);
 }
