@@ -146,7 +146,8 @@ static int ocr_open(const struct sheaf_open *open, void **ret_state)
 struct score {
     double weighted; /* sum of confidence times characters */
     double characters;
-    double sure; /* characters of words that are surely read */
+    double sure;      /* characters of words that are surely read */
+    double facing[4]; /* characters by where the top of their text points: up, right, down, left */
 };
 
 /* What one reading is put together with. */
@@ -183,15 +184,24 @@ static void line_end(struct reading *reading)
     reading->line_open = 0;
 }
 
+static int line_facing(const struct tesseract *tesseract, const TessPageIterator *layout)
+{
+    int facing = 0, direction, order;
+    float deskew;
+    tesseract->TessPageIteratorOrientation(layout, &facing, &direction, &order, &deskew);
+    return facing & 3;
+}
+
 static void line_begin(struct reading *reading, const TessPageIterator *layout, const char *text)
 {
-    int x1, y1, x2, y2;
+    int x1, y1, x2, y2, facing = line_facing(reading->tesseract, layout);
     reading->line_baseline = 0;
     if (reading->tesseract->TessPageIteratorBaseline(layout, RIL_TEXTLINE, &x1, &y1, &x2, &y2))
-        reading->line_baseline = (y1 + y2) / 2.0 * reading->scale;
+        reading->line_baseline = (facing & 1 ? x1 + x2 : y1 + y2) / 2.0 * reading->scale;
     else if (reading->tesseract->TessPageIteratorBoundingBox(layout, RIL_TEXTLINE, &x1, &y1, &x2, &y2))
         reading->line_baseline = y2 * reading->scale;
     uint32_t flags = is_right_to_left(text) ? PAGE_RIGHT_TO_LEFT : 0;
+    flags |= (uint32_t)facing << PAGE_TURN_SHIFT;
     reading->line_open = page_line_begin(reading->content, flags) == 0;
     reading->line_words = 0;
 }
@@ -226,6 +236,7 @@ static void word_append(struct reading *reading, const char *text)
     reading->line_words++;
     reading->score.weighted += confidence * characters;
     reading->score.characters += characters;
+    reading->score.facing[line_facing(tesseract, layout)] += characters;
     reading->score.sure += confidence >= 70 && characters > 1 ? characters : 0;
 }
 
@@ -291,32 +302,61 @@ static struct picture picture_turn(const struct picture *picture, int quarters, 
     return turned;
 }
 
-/* Reads as it stands and, when that reads badly, turned; the best reading, with its `rotation` set. */
+/* The readings of one picture: the best so far, and where the next one goes. */
+struct readings {
+    struct ocr_state *state;
+    const struct picture *picture;
+    double dpi;
+    uint8_t *turned_pixels; /* as large as the picture */
+    struct page_content *best, *next;
+    struct score score;
+};
+
+/* Reads the picture turned by `quarters`; keeps it when more than `enough` characters are surely read. */
+static void turned_read(struct readings *readings, int quarters, double enough)
+{
+    if (!readings->turned_pixels)
+        readings->turned_pixels =
+            malloc((size_t)readings->picture->width * readings->picture->height * readings->picture->channels);
+    if (!readings->turned_pixels)
+        return;
+    struct picture turned = picture_turn(readings->picture, quarters, readings->turned_pixels);
+    struct score score = picture_read(readings->state, &turned, readings->dpi, readings->next);
+    if (score.sure <= enough)
+        return;
+    struct page_content *swap = readings->best;
+    readings->best = readings->next;
+    readings->next = swap;
+    readings->score = score;
+    readings->best->rotation = (uint32_t)quarters * 90;
+}
+
+static int reads_well(const struct readings *readings)
+{
+    enum { GOOD_CONFIDENCE = 70 };
+    return readings->best->confidence >= GOOD_CONFIDENCE && readings->score.sure * 2 > readings->score.characters;
+}
+
+/* The best reading, with its `rotation` set; one of the state's. */
 static struct page_content *picture_read_upright(struct ocr_state *state, const struct sheaf_row *row,
                                                  const struct picture *picture, double dpi)
 {
-    enum { GOOD_CONFIDENCE = 70 };
     static const int turns[] = {2, 1, 3};
-    struct page_content *best = &state->readings[0], *next = &state->readings[1];
-    struct score best_score = picture_read(state, picture, dpi, best);
-    if (best->confidence >= GOOD_CONFIDENCE && best_score.sure * 2 > best_score.characters)
-        return best;
-    uint8_t *memory = malloc((size_t)picture->width * picture->height * picture->channels);
-    for (size_t i = 0; memory && i < sizeof turns / sizeof turns[0] && !state->host->cancelled(row); i++) {
-        struct picture turned = picture_turn(picture, turns[i], memory);
-        struct score score = picture_read(state, &turned, dpi, next);
-        if (score.sure <= best_score.sure * 1.5 + 8)
-            continue;
-        struct page_content *swap = best;
-        best = next;
-        next = swap;
-        best_score = score;
-        best->rotation = (uint32_t)turns[i] * 90;
-        if (best->confidence >= GOOD_CONFIDENCE)
-            break;
-    }
-    free(memory);
-    return best;
+    struct readings readings = {
+        .state = state, .picture = picture, .dpi = dpi, .best = &state->readings[0], .next = &state->readings[1]};
+    readings.score = picture_read(state, picture, dpi, readings.best);
+    for (size_t i = 0; i < 3 && !reads_well(&readings) && !state->host->cancelled(row); i++)
+        turned_read(&readings, turns[i], readings.score.sure * 1.5 + 8);
+    int facing = 0;
+    for (int i = 1; i < 4; i++)
+        facing = readings.score.facing[i] > readings.score.facing[facing] ? i : facing;
+    int quarters = ((int)readings.best->rotation / 90 + 4 - facing) & 3;
+    if (facing != 0 && quarters != 0)
+        turned_read(&readings, quarters, readings.score.sure * 0.8);
+    else if (facing != 0)
+        readings.score = picture_read(state, picture, dpi, readings.best);
+    free(readings.turned_pixels);
+    return readings.best;
 }
 
 static int ocr_run(void *opaque, const struct sheaf_row *row, char *message)

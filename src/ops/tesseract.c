@@ -45,6 +45,10 @@ int tesseract_load(char *error, size_t error_bytes, const struct tesseract **ret
         dlclose(library);
         return status;
     }
+    enum { LEPTONICA_SEVERITY_NONE = 6 };
+    int (*severity_set)(int severity) = (int (*)(int))dlsym(library, "setMsgSeverity");
+    if (severity_set)
+        severity_set(LEPTONICA_SEVERITY_NONE);
     is_loaded = 1;
     *ret_tesseract = &loaded;
     return 0;

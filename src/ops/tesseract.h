@@ -47,6 +47,8 @@ enum { RIL_BLOCK, RIL_PARA, RIL_TEXTLINE, RIL_WORD, RIL_SYMBOL };
     X(int, TessPageIteratorBoundingBox,                                                                                \
       (const TessPageIterator *layout, int level, int *left, int *top, int *right, int *bottom))                       \
     X(int, TessPageIteratorBaseline, (const TessPageIterator *layout, int level, int *x1, int *y1, int *x2, int *y2))  \
+    X(void, TessPageIteratorOrientation,                                                                               \
+      (const TessPageIterator *layout, int *orientation, int *writing_direction, int *line_order, float *deskew))      \
     X(void, TessDeleteText, (const char *text))
 
 struct tesseract {
@@ -55,7 +57,8 @@ struct tesseract {
 #undef TESSERACT_MEMBER
 };
 
-/* Loads libtesseract, once. Sets OMP_THREAD_LIMIT to 1 before, if it is not set: cores are shared out by the engine. */
+/* Loads libtesseract, once. Sets OMP_THREAD_LIMIT to 1 before, if it is not set: cores are shared out by the engine.
+ * Makes Leptonica, which it works with, keep its remarks to itself. */
 int tesseract_load(char *error, size_t error_bytes, const struct tesseract **ret_tesseract);
 
 /*
