@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Records: making Entities, walking over them, and when their values are unused. */
+#include <assert.h>
+#include <errno.h>
+
+#include "lineage/state.h"
+
+static uint32_t *readers_counter(const struct lineage *l, uint32_t port, uint32_t domain, uint32_t entity,
+                                 uint32_t *ret_top)
+{
+    const struct port_layout *p = &l->ports[port];
+    *ret_top = ancestor_of(l, domain, entity, p->top);
+    return (uint32_t *)(void *)(record_at(l, p->top, *ret_top) + p->readers);
+}
+
+static void grain_make(struct lineage *l, uint32_t call, uint32_t entity)
+{
+    const struct call_layout *c = &l->calls[call];
+    const struct entity *header = entity_at(l, c->domain, entity);
+    grain_at(l, call, entity)->phase = GRAIN_WAITING;
+    root_at(l, header->root)->unsealed++;
+    l->call_counts[call].grains++;
+    if (c->group != NONE)
+        group_at(l, call, header->parent)->unsealed++;
+    FOR_RANGE(l, c->readings, port)
+    {
+        uint32_t top;
+        ++*readers_counter(l, port, c->domain, entity, &top);
+    }
+}
+
+static void entity_link(struct lineage *l, uint32_t domain, uint32_t parent, uint32_t entity)
+{
+    struct expansion *expansion = expansion_at(l, domain, parent);
+    if (expansion->count++ == 0)
+        expansion->first = entity;
+    else
+        entity_at(l, domain, expansion->last)->next = entity;
+    expansion->last = entity;
+    FOR_RANGE(l, l->domains[domain].gathers, gather)
+    {
+        const struct port_layout *p = &l->ports[gather];
+        uint32_t slots = p->source == p->members ? 1 : 2;
+        struct gather_state *state = gather_at(l, gather, parent);
+        state->left += slots;
+        if (p->tracked)
+            state->not_final += slots;
+    }
+}
+
+int entity_make(struct lineage *l, uint32_t domain, uint32_t parent, uint32_t root, uint32_t ordinal,
+                uint32_t *ret_entity)
+{
+    struct domain_layout *d = &l->domains[domain];
+    uint32_t entity;
+    if (pool_take(l, &d->pool, &entity))
+        return -ENOMEM;
+    struct entity *header = entity_at(l, domain, entity);
+    header->key = ++l->next_key;
+    header->parent = parent;
+    header->root = domain == 0 ? entity : root;
+    header->ordinal = ordinal;
+    header->next = NONE;
+    d->entities++;
+    if (domain != 0)
+        entity_link(l, domain, parent, entity);
+    FOR_RANGE(l, d->calls, call)
+    {
+        grain_make(l, call, entity);
+    }
+    *ret_entity = entity;
+    return 0;
+}
+
+/* Its stored Items have their values: let everything look at them. */
+void entity_start(struct lineage *l, uint32_t domain, uint32_t entity)
+{
+    FOR_RANGE(l, l->domains[domain].ports, port)
+    {
+        if (l->ports[port].kind == PLAN_SOURCE || l->ports[port].kind == PLAN_EXPAND)
+            item_set(l, port, entity, LINEAGE_PRESENT);
+    }
+    FOR_RANGE(l, l->domains[domain].broadcasts, broadcast)
+    {
+        broadcast_evaluate(l, broadcast, entity);
+    }
+}
+
+/* ---- values ---- */
+
+static void value_report(struct lineage *l, uint32_t port, uint32_t entity)
+{
+    uint8_t *item = item_at(l, port, entity);
+    if ((*item & (ITEM_STORED | ITEM_UNUSED)) != ITEM_STORED)
+        return;
+    *item |= ITEM_UNUSED;
+    l->effects.value_unused(l->effects.cookie, value_at(l, port, entity));
+}
+
+void value_store(struct lineage *l, uint32_t port, uint32_t entity, const struct value_ref *value)
+{
+    const struct port_layout *p = &l->ports[port];
+    *value_at(l, port, entity) = *value;
+    *item_at(l, port, entity) |= ITEM_STORED;
+    uint32_t top;
+    if (p->counted && *readers_counter(l, port, p->domain, entity, &top) == 0)
+        value_report(l, port, entity);
+}
+
+/* The last Grain that could read values of `port` below `top` is finished. */
+static void values_sweep(struct lineage *l, uint32_t port, uint32_t top)
+{
+    const struct port_layout *p = &l->ports[port];
+    for (uint32_t entity = below_first(l, p->domain, p->top, top); entity != NONE;
+         entity = below_next(l, p->domain, p->top, entity))
+        value_report(l, port, entity);
+}
+
+void grain_finish(struct lineage *l, uint32_t call, uint32_t entity)
+{
+    struct grain_state *grain = grain_at(l, call, entity);
+    if (grain->phase != GRAIN_SEALED || grain->holds || grain->flags & GRAIN_FINISHED)
+        return;
+    grain->flags |= GRAIN_FINISHED;
+    const struct call_layout *c = &l->calls[call];
+    FOR_RANGE(l, c->readings, port)
+    {
+        uint32_t top, *counter = readers_counter(l, port, c->domain, entity, &top);
+        assert(*counter > 0);
+        if (--*counter == 0)
+            values_sweep(l, port, top);
+    }
+}
+
+void lineage_hold(struct lineage *l, struct grain grain)
+{
+    struct grain_state *state = grain_at(l, grain.call, grain.entity);
+    assert(state->phase == GRAIN_READY && state->holds < UINT8_MAX);
+    state->holds++;
+    root_at(l, entity_at(l, l->calls[grain.call].domain, grain.entity)->root)->held++;
+}
+
+void lineage_release_hold(struct lineage *l, struct grain grain)
+{
+    struct grain_state *state = grain_at(l, grain.call, grain.entity);
+    struct root_state *root = root_at(l, entity_at(l, l->calls[grain.call].domain, grain.entity)->root);
+    assert(state->holds > 0 && root->held > 0);
+    state->holds--;
+    root->held--;
+    grain_finish(l, grain.call, grain.entity);
+}
+
+/* ---- walks ---- */
+
+static uint32_t child_toward(const struct lineage *l, uint32_t domain, uint32_t level)
+{
+    while (l->domains[domain].parent != level)
+        domain = l->domains[domain].parent;
+    return domain;
+}
+
+static uint32_t below_search(const struct lineage *l, uint32_t domain, uint32_t above, uint32_t level, uint32_t current,
+                             bool down)
+{
+    for (;;) {
+        if (down) {
+            if (level == domain)
+                return current;
+            uint32_t child = child_toward(l, domain, level);
+            const struct expansion *expansion = expansion_at(l, child, current);
+            if (expansion->count) {
+                level = child;
+                current = expansion->first;
+                continue;
+            }
+        }
+        for (down = false; !down;) {
+            if (level == above)
+                return NONE;
+            const struct entity *header = entity_at(l, level, current);
+            down = header->next != NONE;
+            current = down ? header->next : header->parent;
+            level = down ? level : l->domains[level].parent;
+        }
+    }
+}
+
+uint32_t below_first(const struct lineage *l, uint32_t domain, uint32_t above, uint32_t entity)
+{
+    return below_search(l, domain, above, above, entity, true);
+}
+
+uint32_t below_next(const struct lineage *l, uint32_t domain, uint32_t above, uint32_t current)
+{
+    return below_search(l, domain, above, domain, current, false);
+}
+
+/* Steps into the first non-empty Expansion of the current Entity from child Domain number `position` on. */
+static bool walk_down(const struct lineage *l, struct walk *walk, uint32_t position, uint32_t only)
+{
+    const struct domain_layout *d = &l->domains[walk->domain];
+    for (uint32_t i = position; i < d->children.count; i++) {
+        uint32_t child = l->numbers[d->children.first + i];
+        if (walk->domain == walk->base_domain && only != NONE && child != only)
+            continue;
+        const struct expansion *expansion = expansion_at(l, child, walk->entity);
+        if (expansion->count) {
+            walk->domain = child;
+            walk->entity = expansion->first;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool walk_next(const struct lineage *l, struct walk *walk, uint32_t only)
+{
+    if (walk_down(l, walk, 0, only))
+        return true;
+    while (walk->domain != walk->base_domain) {
+        const struct entity *header = entity_at(l, walk->domain, walk->entity);
+        if (header->next != NONE) {
+            walk->entity = header->next;
+            return true;
+        }
+        uint32_t position = l->domains[walk->domain].child_position + 1;
+        walk->domain = l->domains[walk->domain].parent;
+        walk->entity = header->parent;
+        if (walk_down(l, walk, position, only))
+            return true;
+    }
+    return false;
+}
+
+bool walk_start(const struct lineage *l, struct walk *walk, uint32_t domain, uint32_t entity, uint32_t only)
+{
+    *walk = (struct walk){domain, domain, entity};
+    return walk_next(l, walk, only);
+}
+
+/* ---- release ---- */
+
+/* All values of an Entity that nobody was told are unused. */
+void entity_report(struct lineage *l, uint32_t domain, uint32_t entity)
+{
+    FOR_RANGE(l, l->domains[domain].ports, port)
+    {
+        if (l->ports[port].value != NONE)
+            value_report(l, port, entity);
+    }
+}
+
+/* Freeing writes only the first word of a record, which no walk reads. */
+void entity_free_tree(struct lineage *l, uint32_t root)
+{
+    struct walk walk;
+    for (bool more = walk_start(l, &walk, 0, root, NONE); more; more = walk_next(l, &walk, NONE))
+        pool_give(&l->domains[walk.domain].pool, walk.entity);
+    pool_give(&l->domains[0].pool, root);
+}

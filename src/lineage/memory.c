@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lineage/state.h"
+
+enum { SLAB_BYTES = 32 * 1024, TEXT_BYTES_MIN = 32, TEXT_CLASSES = 8, QUEUE_EVENTS_MIN = 64 };
+
+static void *heap_allocate(void *cookie, size_t bytes)
+{
+    (void)cookie;
+    return malloc(bytes);
+}
+
+static void heap_release(void *cookie, void *memory, size_t bytes)
+{
+    (void)cookie;
+    (void)bytes;
+    free(memory);
+}
+
+const struct lineage_memory lineage_heap = {NULL, heap_allocate, heap_release};
+
+/* Zeroed; released with the whole machine. */
+void *memory_take(struct lineage *l, size_t bytes)
+{
+    size_t whole = sizeof(struct block) + bytes;
+    struct block *block = l->memory.allocate(l->memory.cookie, whole);
+    if (!block) {
+        l->broken = true;
+        return NULL;
+    }
+    memset(block, 0, whole);
+    block->next = l->blocks;
+    block->bytes = whole;
+    l->blocks = block;
+    l->reserved_bytes += whole;
+    return block + 1;
+}
+
+int pool_take(struct lineage *l, struct pool *pool, uint32_t *ret_number)
+{
+    uint32_t number = pool->free;
+    if (number != NONE) {
+        /* Free numbers are chained through their first bytes. */
+        memcpy(&pool->free, pool_at(pool, number), sizeof(pool->free));
+    } else {
+        number = pool->used;
+        uint32_t block = 25u - (uint32_t)__builtin_clz(number + 64);
+        if (number >= UINT32_MAX - 64)
+            return -ENOMEM;
+        if (block >= pool->block_count) {
+            pool->blocks[block] = memory_take(l, ((size_t)64 << block) * pool->stride);
+            if (!pool->blocks[block])
+                return -ENOMEM;
+            pool->block_count = block + 1;
+        }
+        pool->used++;
+    }
+    memset(pool_at(pool, number), 0, pool->stride);
+    pool->live++;
+    *ret_number = number;
+    return 0;
+}
+
+static int queue_grow(struct lineage *l, struct queue *queue)
+{
+    uint32_t capacity = queue->capacity ? queue->capacity * 2 : QUEUE_EVENTS_MIN;
+    struct event *events = l->memory.allocate(l->memory.cookie, capacity * sizeof(*events));
+    if (!events) {
+        l->broken = true;
+        return -ENOMEM;
+    }
+    for (uint32_t i = 0; i < queue->count; i++)
+        events[i] = queue->events[(queue->head + i) & (queue->capacity - 1)];
+    if (queue->events)
+        l->memory.release(l->memory.cookie, queue->events, queue->capacity * sizeof(*events));
+    l->reserved_bytes += (capacity - queue->capacity) * sizeof(*events);
+    queue->events = events;
+    queue->capacity = capacity;
+    queue->head = 0;
+    return 0;
+}
+
+int queue_push(struct lineage *l, struct queue *queue, uint32_t port, uint32_t entity, uint32_t kind)
+{
+    if (queue->count == queue->capacity && queue_grow(l, queue))
+        return -ENOMEM;
+    queue->events[(queue->head + queue->count++) & (queue->capacity - 1)] = (struct event){port, entity, kind};
+    return 0;
+}
+
+static uint32_t text_class(uint32_t bytes)
+{
+    uint32_t index = 0;
+    while (index < TEXT_CLASSES && (uint32_t)TEXT_BYTES_MIN << index < bytes)
+        index++;
+    return index;
+}
+
+/* Small texts come from slabs by powers of two, large ones (over 4 KiB) from the caller's memory one by one. */
+char *text_take(struct lineage *l, uint32_t bytes)
+{
+    uint32_t index = text_class(bytes);
+    if (index == TEXT_CLASSES) {
+        char *text = l->memory.allocate(l->memory.cookie, bytes);
+        l->broken = l->broken || !text;
+        l->text_bytes += text ? bytes : 0;
+        l->reserved_bytes += text ? bytes : 0;
+        return text;
+    }
+    uint32_t rounded = (uint32_t)TEXT_BYTES_MIN << index;
+    struct text_free *text = l->texts[index];
+    if (text) {
+        l->texts[index] = text->next;
+    } else {
+        if (l->slab_left < rounded) {
+            l->slab = memory_take(l, SLAB_BYTES);
+            l->slab_left = l->slab ? SLAB_BYTES : 0;
+            if (!l->slab)
+                return NULL;
+        }
+        text = (struct text_free *)(void *)l->slab;
+        l->slab += rounded;
+        l->slab_left -= rounded;
+    }
+    l->text_bytes += rounded;
+    return (char *)text;
+}
+
+void text_give(struct lineage *l, char *text, uint32_t bytes)
+{
+    uint32_t index = text_class(bytes);
+    if (index == TEXT_CLASSES) {
+        l->memory.release(l->memory.cookie, text, bytes);
+        l->text_bytes -= bytes;
+        l->reserved_bytes -= bytes;
+        return;
+    }
+    struct text_free *node = (struct text_free *)(void *)text;
+    node->next = l->texts[index];
+    l->texts[index] = node;
+    l->text_bytes -= (uint32_t)TEXT_BYTES_MIN << index;
+}
+
+void pool_give(struct pool *pool, uint32_t number)
+{
+    memcpy(pool_at(pool, number), &pool->free, sizeof(pool->free));
+    pool->free = number;
+    pool->live--;
+}

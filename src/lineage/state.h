@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside lineage: how an Entity lies in memory, and the functions its files share.
+ *
+ * All state of one Entity is one record: a header, then what its Domain's layout says (values, expansions, Grains,
+ * gathers, counters, one byte per Item). Records of a Domain lie in blocks that double in size, so a number finds its
+ * record with one shift, nothing moves, and freed numbers are used again.
+ *
+ * Items change only upwards: unresolved -> PRESENT or DROPPED -> SUPPRESSED, or straight to FAILED or SUPPRESSED. A
+ * barrier is read retroactively by writing SUPPRESSED and letting the tables of section 3 run again over what reads it.
+ *
+ * Values: every stored Port has a top Domain, the highest that a structural path from it to a reading Call passes. The
+ * top Entity counts the Grains below it that may still read (`readers` counter of the Port); at zero every value of
+ * that Port below it is unused. Expanding Calls on the way count as readers, because they may still make some.
+ */
+#ifndef SRC_LINEAGE_STATE_H
+#define SRC_LINEAGE_STATE_H
+
+#include "lineage/lineage.h"
+
+#define NONE LINEAGE_NOBODY
+
+/* One byte per Item. */
+enum {
+    ITEM_OUTCOME = 0x07, /* enum lineage_outcome */
+    ITEM_FINAL = 0x08,   /* no barrier can change it any more */
+    ITEM_UNNEEDED = 0x10,
+    ITEM_PARTIAL = 0x20, /* a partial gather that left a member out */
+    ITEM_STORED = 0x40,  /* its value was stored */
+    ITEM_UNUSED = 0x80,  /* and was reported unused */
+};
+
+enum { ENTITY_DOOMED = 1 }; /* below a FAILED Expansion: all Items read SUPPRESSED or FAILED */
+
+struct entity {
+    uint64_t key;
+    uint32_t parent;
+    uint32_t root;
+    uint32_t ordinal;
+    uint32_t next; /* sibling; in the free list the next free number */
+    uint32_t flags;
+    uint32_t reserved;
+};
+
+enum grain_phase { GRAIN_ABSENT, GRAIN_WAITING, GRAIN_READY, GRAIN_SEALED };
+enum {
+    GRAIN_SHADOW = 1,   /* its Items are SUPPRESSED by a barrier already; it runs because it may fail the root */
+    GRAIN_FINISHED = 2, /* sealed and not held: it reads nothing any more */
+};
+
+struct grain_state {
+    uint8_t phase;
+    uint8_t outcome;
+    uint8_t flags;
+    uint8_t holds;
+    uint32_t cause; /* FAILED, SUPPRESSED */
+};
+
+struct expansion {
+    uint32_t first, last, count;
+};
+
+struct gather_state {
+    uint32_t left; /* Items of children it waits for */
+    uint32_t cause;
+    uint32_t not_final; /* the same for finality, tracked Ports only */
+};
+
+/* (Call, parent) of a Call that may declare group failures; in the parent's record. */
+struct group_state {
+    uint32_t unsealed;
+    uint32_t barrier; /* cause, or CAUSE_NONE */
+};
+
+struct root_state {
+    uint64_t index, tag;
+    uint32_t unsealed;
+    uint32_t held;
+    uint32_t failed; /* cause of the failed root, or CAUSE_NONE */
+    uint32_t failure_first, failure_last;
+    bool trouble; /* some Item is FAILED or SUPPRESSED: only then can anything be unneeded */
+    bool side_effect_failed;
+    bool complete;
+};
+
+/* Causes are numbers of failures; the low ones are texts of our own. */
+enum { CAUSE_NONE, CAUSE_DROPPED_VALUE, CAUSE_NOT_NEEDED, CAUSE_FIRST };
+
+struct failure {
+    uint32_t call, entity;
+    uint32_t domain;
+    uint32_t next; /* of the same root; in the free list the next free one */
+    uint32_t attempt;
+    uint32_t length_bytes;
+    uint8_t scope, class_id;
+    uint64_t elapsed_us;
+    char *text;
+};
+
+/* Blocks that double: number -> memory. */
+struct pool {
+    uint8_t *blocks[27];
+    uint32_t block_count;
+    uint32_t stride;
+    uint32_t used; /* numbers ever given out */
+    uint32_t free; /* head of the free list */
+    uint32_t live;
+};
+
+enum reader_kind { READ_CALL, READ_FILTER, READ_GATHER, READ_BROADCAST, READ_EXPAND };
+
+struct reader {
+    enum reader_kind kind;
+    uint32_t index; /* Call; Port; READ_EXPAND: the child Domain */
+};
+
+struct range {
+    uint32_t first, count; /* into layout.numbers */
+};
+
+struct port_layout {
+    enum plan_port_kind kind;
+    uint32_t domain;
+    uint32_t item;    /* offsets in the record; NONE: it has none */
+    uint32_t value;   /* stored Ports */
+    uint32_t gather;  /* struct gather_state */
+    uint32_t readers; /* counter in the record of `top`; NONE: kept until release */
+    uint32_t top;     /* Domain */
+    uint32_t source, members, mask, call;
+    uint32_t from;                       /* GATHER: Domain of the children; BROADCAST: Domain of the source */
+    uint32_t reader_first, reader_count; /* into layout.readers */
+    bool live, output, tracked, partial, needs_final;
+    bool counted;      /* stored, and its readers are counted */
+    bool feeds_output; /* an output derives from it */
+};
+
+struct call_layout {
+    uint32_t domain;
+    uint32_t grain;                           /* offset of struct grain_state */
+    uint32_t group;                           /* offset of struct group_state in the parent's record, or NONE */
+    struct range inputs, outputs, expansions; /* Ports, Ports, Domains */
+    struct range group_gathers;               /* gathers out of the group through which its Items are observed */
+    struct range readings;                    /* stored Ports it counts as a reader of */
+    bool live, side_effect, may_fail_root, may_fail_group, needs_final;
+    bool group_observed; /* an output or side effect is reached without leaving the group */
+};
+
+struct domain_layout {
+    uint32_t parent, depth, call;
+    uint32_t expansion;                        /* offset of struct expansion in the parent's record */
+    uint32_t root;                             /* offset of struct root_state, Domain 0 */
+    struct range calls;                        /* live */
+    struct range children;                     /* Domains */
+    struct range ports;                        /* live, and all stored ones, by number */
+    struct range expands, broadcasts, gathers; /* gathers: live ones out of this Domain into the parent */
+    struct range groups;                       /* Calls of child Domains with a struct group_state here */
+    struct range tops;                         /* stored Ports whose counter lies here */
+    uint32_t child_position;                   /* among the children of the parent */
+    bool observed; /* an output, a side effect or a Call that may fail the root in it or below */
+    struct pool pool;
+    uint64_t entities;
+};
+
+enum { EVENT_RESOLVED, EVENT_CHANGED, EVENT_FINAL };
+enum { DEMAND_ITEM, DEMAND_CHILDREN }; /* this Item; what a gather reads */
+
+struct event {
+    uint32_t port, entity, kind;
+};
+
+struct queue {
+    struct event *events;
+    uint32_t capacity, head, count;
+};
+
+struct lineage {
+    const struct sheaf_plan *plan;
+    struct lineage_effects effects;
+    struct lineage_memory memory;
+    struct port_layout *ports;
+    struct call_layout *calls;
+    struct domain_layout *domains;
+    struct reader *readers;
+    uint32_t *numbers;
+    struct lineage_call_counts *call_counts;
+    struct lineage_output_counts *output_counts;
+    uint64_t *coordinate_a, *coordinate_b; /* scratch, max depth each */
+    struct queue queue;
+    struct queue demand; /* Items that may have lost their last observer */
+    struct queue search; /* scratch of the search for an observer */
+    struct queue seen;
+    struct pool failures;
+    struct text_free {
+        struct text_free *next;
+    } * texts[8]; /* free lists: 32 << i bytes */
+    uint8_t *slab;
+    uint32_t slab_left;
+    struct block {
+        struct block *next;
+        size_t bytes;
+    } * blocks;
+    uint64_t next_key, next_root;
+    uint64_t text_bytes, reserved_bytes;
+    bool broken; /* out of memory */
+};
+
+/* memory.c */
+void *memory_take(struct lineage *l, size_t bytes);
+int pool_take(struct lineage *l, struct pool *pool, uint32_t *ret_number);
+int queue_push(struct lineage *l, struct queue *queue, uint32_t port, uint32_t entity, uint32_t kind);
+void pool_give(struct pool *pool, uint32_t number);
+char *text_take(struct lineage *l, uint32_t bytes);
+void text_give(struct lineage *l, char *text, uint32_t bytes);
+
+/* layout.c */
+int layout_make(struct lineage *l);
+
+/* entity.c */
+int entity_make(struct lineage *l, uint32_t domain, uint32_t parent, uint32_t root, uint32_t ordinal,
+                uint32_t *ret_entity);
+void entity_start(struct lineage *l, uint32_t domain, uint32_t entity);
+void value_store(struct lineage *l, uint32_t port, uint32_t entity, const struct value_ref *value);
+void grain_finish(struct lineage *l, uint32_t call, uint32_t entity);
+void entity_report(struct lineage *l, uint32_t domain, uint32_t entity);
+void entity_free_tree(struct lineage *l, uint32_t root);
+
+/* evaluate.c */
+void item_set(struct lineage *l, uint32_t port, uint32_t entity, enum lineage_outcome outcome);
+void final_check(struct lineage *l, uint32_t port, uint32_t entity);
+void grain_evaluate(struct lineage *l, uint32_t call, uint32_t entity);
+void gather_evaluate(struct lineage *l, uint32_t port, uint32_t entity);
+void gather_suppress(struct lineage *l, uint32_t port, uint32_t entity);
+void broadcast_evaluate(struct lineage *l, uint32_t port, uint32_t entity);
+int lineage_settle(struct lineage *l, uint32_t root);
+
+/* seal.c */
+void grain_seal(struct lineage *l, uint32_t call, uint32_t entity, enum lineage_outcome outcome, uint32_t cause);
+void grain_suppress(struct lineage *l, uint32_t call, uint32_t entity, uint32_t cause);
+void barrier_commit(struct lineage *l, uint32_t call, uint32_t entity, uint32_t cause);
+void root_fail(struct lineage *l, uint32_t root, uint32_t cause);
+int failure_make(struct lineage *l, uint32_t call, uint32_t entity, uint32_t domain, uint32_t root,
+                 const struct lineage_cause *cause, uint32_t *ret_cause);
+uint32_t item_cause(const struct lineage *l, uint32_t port, uint32_t entity);
+uint32_t cause_lower(const struct lineage *l, uint32_t a, uint32_t b);
+const char *cause_text(const struct lineage *l, uint32_t cause, uint32_t *ret_length, enum sheaf_class *ret_class);
+
+/* liveness.c */
+bool grain_is_needed(struct lineage *l, uint32_t call, uint32_t entity);
+void demand_check(struct lineage *l, const struct event *lost);
+
+/* result.c */
+void root_tally(struct lineage *l, uint32_t root);
+
+/* value.c */
+void port_value(const struct lineage *l, uint32_t port, uint32_t entity, struct lineage_value *ret_value);
+
+/* ---- access ---- */
+
+static inline uint8_t *pool_at(const struct pool *pool, uint32_t number)
+{
+    uint32_t shifted = number + 64;
+    uint32_t block = 25u - (uint32_t)__builtin_clz(shifted);
+    return pool->blocks[block] + (size_t)(shifted - (64u << block)) * pool->stride;
+}
+
+static inline uint8_t *record_at(const struct lineage *l, uint32_t domain, uint32_t entity)
+{
+    return pool_at(&l->domains[domain].pool, entity);
+}
+
+static inline struct entity *entity_at(const struct lineage *l, uint32_t domain, uint32_t entity)
+{
+    return (struct entity *)(void *)record_at(l, domain, entity);
+}
+
+static inline uint8_t *item_at(const struct lineage *l, uint32_t port, uint32_t entity)
+{
+    const struct port_layout *p = &l->ports[port];
+    return record_at(l, p->domain, entity) + p->item;
+}
+
+static inline enum lineage_outcome item_outcome(const struct lineage *l, uint32_t port, uint32_t entity)
+{
+    return (enum lineage_outcome)(*item_at(l, port, entity) & ITEM_OUTCOME);
+}
+
+static inline bool outcome_is_bad(enum lineage_outcome outcome)
+{
+    return outcome == LINEAGE_FAILED || outcome == LINEAGE_SUPPRESSED;
+}
+
+static inline struct grain_state *grain_at(const struct lineage *l, uint32_t call, uint32_t entity)
+{
+    const struct call_layout *c = &l->calls[call];
+    return (struct grain_state *)(void *)(record_at(l, c->domain, entity) + c->grain);
+}
+
+/* What the outputs of a Grain read: a shadow reads SUPPRESSED while it still runs. */
+static inline enum lineage_outcome grain_reads(const struct grain_state *grain)
+{
+    if (grain->flags & GRAIN_SHADOW && grain->outcome != LINEAGE_FAILED)
+        return LINEAGE_SUPPRESSED;
+    return (enum lineage_outcome)grain->outcome;
+}
+
+static inline struct gather_state *gather_at(const struct lineage *l, uint32_t port, uint32_t entity)
+{
+    const struct port_layout *p = &l->ports[port];
+    return (struct gather_state *)(void *)(record_at(l, p->domain, entity) + p->gather);
+}
+
+/* The Expansion into child Domain `domain` of the parent Entity `parent`. */
+static inline struct expansion *expansion_at(const struct lineage *l, uint32_t domain, uint32_t parent)
+{
+    const struct domain_layout *d = &l->domains[domain];
+    return (struct expansion *)(void *)(record_at(l, d->parent, parent) + d->expansion);
+}
+
+static inline struct group_state *group_at(const struct lineage *l, uint32_t call, uint32_t parent)
+{
+    const struct call_layout *c = &l->calls[call];
+    return (struct group_state *)(void *)(record_at(l, l->domains[c->domain].parent, parent) + c->group);
+}
+
+static inline struct root_state *root_at(const struct lineage *l, uint32_t root)
+{
+    return (struct root_state *)(void *)(record_at(l, 0, root) + l->domains[0].root);
+}
+
+static inline struct value_ref *value_at(const struct lineage *l, uint32_t port, uint32_t entity)
+{
+    const struct port_layout *p = &l->ports[port];
+    return (struct value_ref *)(void *)(record_at(l, p->domain, entity) + p->value);
+}
+
+static inline struct failure *failure_at(const struct lineage *l, uint32_t cause)
+{
+    return (struct failure *)(void *)pool_at(&l->failures, cause - CAUSE_FIRST);
+}
+
+/* The Entity of Domain `above` (an ancestor of `domain`, or itself) over `entity`. */
+static inline uint32_t ancestor_of(const struct lineage *l, uint32_t domain, uint32_t entity, uint32_t above)
+{
+    while (domain != above) {
+        entity = entity_at(l, domain, entity)->parent;
+        domain = l->domains[domain].parent;
+    }
+    return entity;
+}
+
+/* A walk over everything below (domain, entity), parents before children, ordinals in order. */
+struct walk {
+    uint32_t base_domain;
+    uint32_t domain, entity;
+};
+
+/* Starts below the base Entity; `only`: just this child Domain of it and what is below, or NONE. False: nothing there.
+ */
+bool walk_start(const struct lineage *l, struct walk *walk, uint32_t domain, uint32_t entity, uint32_t only);
+bool walk_next(const struct lineage *l, struct walk *walk, uint32_t only);
+
+/* Entities of `domain` below (above, entity), in order of Coordinate. NONE: no more. */
+uint32_t below_first(const struct lineage *l, uint32_t domain, uint32_t above, uint32_t entity);
+uint32_t below_next(const struct lineage *l, uint32_t domain, uint32_t above, uint32_t current);
+
+#define FOR_RANGE(l, range, name)                                                                                      \
+    for (uint32_t name##_i = 0, name;                                                                                  \
+         name##_i < (range).count && (name = (l)->numbers[(range).first + name##_i], true); name##_i++)
+
+#endif
