@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sched/rows.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+enum { FIRST_BLOCK_ROWS = 64 };
+
+static uint32_t block_of(uint32_t entity)
+{
+    return 25u - (uint32_t)__builtin_clz(entity + FIRST_BLOCK_ROWS);
+}
+
+static size_t block_bytes(uint32_t block)
+{
+    return ((size_t)FIRST_BLOCK_ROWS << block) * sizeof(struct row);
+}
+
+struct row *row_at(struct sched *sched, uint32_t call, uint32_t entity)
+{
+    struct call_queues *queues = &sched->calls[call];
+    uint32_t block = block_of(entity);
+    if (!queues->blocks[block]) {
+        queues->blocks[block] = sched->memory.allocate(sched->memory.cookie, block_bytes(block));
+        if (!queues->blocks[block])
+            return NULL;
+        memset(queues->blocks[block], 0, block_bytes(block));
+    }
+    struct row *rows = (struct row *)(void *)queues->blocks[block];
+    return &rows[entity + FIRST_BLOCK_ROWS - ((uint32_t)FIRST_BLOCK_ROWS << block)];
+}
+
+static struct row_list *list_of(struct sched *sched, uint32_t call, enum row_place place)
+{
+    struct call_queues *queues = &sched->calls[call];
+    switch (place) {
+    case ROW_RETRY:
+        return &queues->retry;
+    case ROW_READY:
+        return &queues->ready;
+    case ROW_ISOLATION:
+        return &queues->isolation;
+    case ROW_NOWHERE:
+    case ROW_OUT:
+        break;
+    }
+    return NULL;
+}
+
+void row_append(struct sched *sched, uint32_t call, uint32_t entity, enum row_place place)
+{
+    struct row_list *list = list_of(sched, call, place);
+    struct row *row = row_at(sched, call, entity);
+    row->place = (uint8_t)place;
+    row->next = NOBODY;
+    row->previous = list->count ? list->last : NOBODY;
+    if (list->count)
+        row_at(sched, call, list->last)->next = entity;
+    else
+        list->first = entity;
+    list->last = entity;
+    list->count++;
+}
+
+void row_prepend(struct sched *sched, uint32_t call, uint32_t entity, enum row_place place)
+{
+    struct row_list *list = list_of(sched, call, place);
+    struct row *row = row_at(sched, call, entity);
+    row->place = (uint8_t)place;
+    row->previous = NOBODY;
+    row->next = list->count ? list->first : NOBODY;
+    if (list->count)
+        row_at(sched, call, list->first)->previous = entity;
+    else
+        list->last = entity;
+    list->first = entity;
+    list->count++;
+}
+
+void row_remove(struct sched *sched, uint32_t call, uint32_t entity)
+{
+    struct row *row = row_at(sched, call, entity);
+    struct row_list *list = list_of(sched, call, (enum row_place)row->place);
+    assert(list && list->count > 0);
+    if (row->previous == NOBODY)
+        list->first = row->next;
+    else
+        row_at(sched, call, row->previous)->next = row->next;
+    if (row->next == NOBODY)
+        list->last = row->previous;
+    else
+        row_at(sched, call, row->next)->previous = row->previous;
+    list->count--;
+    row->place = ROW_NOWHERE;
+}
+
+int sched_create(const struct sheaf_plan *plan, const struct lineage_memory *memory, struct sched **ret_sched)
+{
+    struct sched *sched = memory->allocate(memory->cookie, sizeof(*sched));
+    if (!sched)
+        return -ENOMEM;
+    size_t bytes = (plan->call_count + 1) * sizeof(*sched->calls);
+    *sched = (struct sched){.plan = plan, .memory = *memory, .calls = memory->allocate(memory->cookie, bytes)};
+    if (!sched->calls) {
+        memory->release(memory->cookie, sched, sizeof(*sched));
+        return -ENOMEM;
+    }
+    memset(sched->calls, 0, bytes);
+    *ret_sched = sched;
+    return 0;
+}
+
+void sched_destroy(struct sched *sched)
+{
+    if (!sched)
+        return;
+    struct lineage_memory memory = sched->memory;
+    for (uint32_t i = 0; i < sched->plan->call_count; i++)
+        for (uint32_t block = 0; block < 27; block++)
+            if (sched->calls[i].blocks[block])
+                memory.release(memory.cookie, sched->calls[i].blocks[block], block_bytes(block));
+    memory.release(memory.cookie, sched->calls, (sched->plan->call_count + 1) * sizeof(*sched->calls));
+    memory.release(memory.cookie, sched, sizeof(*sched));
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sched/sched.h"
+
+#include <assert.h>
+#include <errno.h>
+
+#include "sched/rows.h"
+
+static const struct row *row_peek(const struct sched *sched, uint32_t call, uint32_t entity)
+{
+    return row_at((struct sched *)(uintptr_t)sched, call, entity);
+}
+
+int sched_ready(struct sched *sched, struct grain grain)
+{
+    struct row *row = row_at(sched, grain.call, grain.entity);
+    if (!row)
+        return -ENOMEM;
+    assert(row->place == ROW_NOWHERE);
+    *row = (struct row){0};
+    row_append(sched, grain.call, grain.entity, ROW_READY);
+    return 0;
+}
+
+static bool retry_is_due(const struct sched *sched, uint32_t call, uint64_t now_us)
+{
+    const struct row_list *retry = &sched->calls[call].retry;
+    return retry->count && row_peek(sched, call, retry->first)->due_us <= now_us;
+}
+
+/* Opens the isolation batch at the head of its queue: counts its rows. */
+static void batch_open(struct sched *sched, uint32_t call)
+{
+    struct call_queues *queues = &sched->calls[call];
+    uint32_t entity = queues->isolation.first;
+    queues->batch_open = row_at(sched, call, entity)->batch;
+    queues->batch_left = 0;
+    queues->isolation_batches++;
+    for (; entity != NOBODY && row_at(sched, call, entity)->batch == queues->batch_open;
+         entity = row_at(sched, call, entity)->next)
+        queues->batch_left++;
+}
+
+static void take(struct sched *sched, uint32_t call, uint32_t entity, enum sched_queue queue, struct sched_row *ret_row)
+{
+    struct row *row = row_at(sched, call, entity);
+    struct call_queues *queues = &sched->calls[call];
+    row_remove(sched, call, entity);
+    row->place = ROW_OUT;
+    *ret_row = (struct sched_row){.grain = {call, entity}, .queue = queue, .attempt = row->attempt};
+    if (queue != SCHED_ISOLATION)
+        return;
+    ret_row->batch = row->batch;
+    ret_row->batch_left = --queues->batch_left;
+    ret_row->fresh_worker = row->alone;
+    if (queues->batch_left == 0)
+        queues->batch_open = 0;
+}
+
+int sched_next(struct sched *sched, uint32_t call, uint64_t now_us, struct sched_row *ret_row)
+{
+    struct call_queues *queues = &sched->calls[call];
+    if (!queues->batch_open && retry_is_due(sched, call, now_us)) {
+        take(sched, call, queues->retry.first, SCHED_RETRY, ret_row);
+        return 1;
+    }
+    if (!queues->batch_open && queues->ready.count) {
+        take(sched, call, queues->ready.first, SCHED_READY, ret_row);
+        return 1;
+    }
+    if (!queues->isolation.count)
+        return 0;
+    if (!queues->batch_open)
+        batch_open(sched, call);
+    take(sched, call, queues->isolation.first, SCHED_ISOLATION, ret_row);
+    return 1;
+}
+
+uint32_t sched_queued(const struct sched *sched, uint32_t call)
+{
+    return sched->calls[call].ready.count + sched->calls[call].retry.count;
+}
+
+uint32_t sched_isolating(const struct sched *sched, uint32_t call)
+{
+    return sched->calls[call].isolation.count;
+}
+
+int sched_next_retry_us(const struct sched *sched, uint64_t *ret_us)
+{
+    uint64_t least = UINT64_MAX;
+    for (uint32_t call = 0; call < sched->plan->call_count; call++) {
+        const struct row_list *retry = &sched->calls[call].retry;
+        uint64_t due = retry->count ? row_peek(sched, call, retry->first)->due_us : UINT64_MAX;
+        least = due < least ? due : least;
+    }
+    if (least == UINT64_MAX)
+        return 0;
+    *ret_us = least;
+    return 1;
+}
+
+bool sched_cancel(struct sched *sched, struct grain grain)
+{
+    struct call_queues *queues = &sched->calls[grain.call];
+    struct row *row = row_at(sched, grain.call, grain.entity);
+    if (row->place == ROW_OUT || row->place == ROW_NOWHERE)
+        return false;
+    if (row->place == ROW_ISOLATION && row->batch == queues->batch_open && --queues->batch_left == 0)
+        queues->batch_open = 0;
+    row_remove(sched, grain.call, grain.entity);
+    *row = (struct row){0};
+    return true;
+}
+
+void sched_done(struct sched *sched, struct grain grain)
+{
+    struct row *row = row_at(sched, grain.call, grain.entity);
+    assert(row->place == ROW_OUT);
+    *row = (struct row){0};
+}
+
+void sched_requeue_uncharged(struct sched *sched, struct grain grain)
+{
+    assert(row_at(sched, grain.call, grain.entity)->place == ROW_OUT);
+    row_prepend(sched, grain.call, grain.entity, ROW_READY);
+}
+
+uint32_t sched_pick(const struct sched *sched, const uint32_t *calls, uint32_t count, uint64_t now_us)
+{
+    uint32_t best = PLAN_NONE;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct call_queues *queues = &sched->calls[calls[i]];
+        if (!queues->ready.count && !queues->isolation.count && !retry_is_due(sched, calls[i], now_us))
+            continue;
+        uint32_t priority = sched->plan->calls[calls[i]].priority;
+        if (best == PLAN_NONE || priority < sched->plan->calls[best].priority ||
+            (priority == sched->plan->calls[best].priority && calls[i] < best))
+            best = calls[i];
+    }
+    return best;
+}
+
+uint32_t sched_attempt(const struct sched *sched, struct grain grain)
+{
+    return row_peek(sched, grain.call, grain.entity)->attempt;
+}
+
+uint64_t sched_isolation_batches(const struct sched *sched, uint32_t call)
+{
+    return sched->calls[call].isolation_batches;
+}
+
+bool sched_may_admit(const struct sched_window *window, uint64_t roots, uint64_t bytes, uint64_t root_bytes)
+{
+    if (roots == 0)
+        return true;
+    return roots < window->roots_max && (window->bytes_max == 0 || bytes + root_bytes <= window->bytes_max);
+}
+
+bool sched_may_spread(uint32_t rows_left, uint64_t row_us, uint64_t open_us, uint32_t workers)
+{
+    /* The newcomer's share of what is left, against what it costs to get ready for it. */
+    return workers == 0 || rows_left * row_us / (workers + 1ull) > open_us;
+}
