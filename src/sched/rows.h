@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside sched: one record per (Call, Entity) that was ever READY, in blocks that double, linked into the Call's queues. */
+/* Inside sched: one record per (Call, Entity) that was ever READY, in blocks that double, linked into the Call's
+ * queues. */
 #ifndef SRC_SCHED_ROWS_H
 #define SRC_SCHED_ROWS_H
 

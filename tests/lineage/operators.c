@@ -157,8 +157,8 @@ static void run_join(const struct context *c)
     size_t i;
     json_array_foreach(json_array_get(c->inputs, 0), i, part)
     {
-        json_t *longer = json_sprintf("%s%s%s", json_string_value(text), i ? option(c, "sep")->text : "",
-                                      json_string_value(part));
+        json_t *longer =
+            json_sprintf("%s%s%s", json_string_value(text), i ? option(c, "sep")->text : "", json_string_value(part));
         json_decref(text);
         text = longer;
     }

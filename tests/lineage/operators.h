@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The operators of the conformance cases as pure functions of one row, on JSON values: what an operator does, told apart
- * from when, where and with whom it does it. Used by drivers that play all schedules in one process.
+ * The operators of the conformance cases as pure functions of one row, on JSON values: what an operator does, told
+ * apart from when, where and with whom it does it. Used by drivers that play all schedules in one process.
  */
 #ifndef TESTS_LINEAGE_OPERATORS_H
 #define TESTS_LINEAGE_OPERATORS_H
@@ -12,9 +12,9 @@
 
 enum row_end {
     ROW_ANSWERS,
-    ROW_DECLARES,      /* a failure of `scope` */
-    ROW_RAISES,        /* the whole dispatch */
-    ROW_CRASHES,       /* its worker */
+    ROW_DECLARES, /* a failure of `scope` */
+    ROW_RAISES,   /* the whole dispatch */
+    ROW_CRASHES,  /* its worker */
     ROW_HANGS,
     ROW_BREAKS,        /* class contract, this row alone */
     ROW_BREAKS_ANSWER, /* class contract, the answer of the whole dispatch is short */
