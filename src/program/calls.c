@@ -42,7 +42,9 @@ static int refuse_domains(struct compile *compile, const struct program_step *st
 {
     const struct sheaf_plan *plan = compile->plan;
     const struct plan_port *a = &plan->ports[first], *b = &plan->ports[second];
-    const char *a_domain = plan->domains[a->domain].name, *b_domain = plan->domains[b->domain].name;
+    char first_text[DOMAIN_TEXT_BYTES], second_text[DOMAIN_TEXT_BYTES];
+    const char *a_domain = compile_domain_text(compile, a->domain, first_text);
+    const char *b_domain = compile_domain_text(compile, b->domain, second_text);
     if (compile_is_ancestor(plan, b->domain, a->domain)) {
         const struct plan_port *swap = a;
         a = b;
@@ -50,15 +52,14 @@ static int refuse_domains(struct compile *compile, const struct program_step *st
     }
     if (compile_is_ancestor(plan, a->domain, b->domain))
         return compile_refuse(compile, 4, step,
-                              "inputs \"%s\" and \"%s\" lie in different Domains (of \"%s\" and \"%s\"); write "
+                              "inputs \"%s\" and \"%s\" lie in two Domains (%s and %s); write "
                               "{broadcast: %s, like: %s} and read that, or gather \"%s\"",
                               plan->ports[first].name, plan->ports[second].name, a_domain, b_domain, a->name, b->name,
                               b->name);
-    return compile_refuse(
-        compile, 4, step,
-        "inputs \"%s\" and \"%s\" lie in Domains that never align (of \"%s\" and \"%s\"); gather both up "
-        "to a common Domain first",
-        a->name, b->name, a_domain, b_domain);
+    return compile_refuse(compile, 4, step,
+                          "inputs \"%s\" and \"%s\" lie in Domains that never align (%s and %s); gather both up "
+                          "to a common Domain first",
+                          a->name, b->name, a_domain, b_domain);
 }
 
 /* Matches a declared kind, which may hold the type variable, with an actual one. */

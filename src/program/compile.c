@@ -11,22 +11,49 @@
 #include "program/canonical.h"
 #include "program/text.h"
 
+/* "name:line: word \"thing\": text"; a line of 0 and a NULL word are left out. */
+static int refuse_at(struct compile *compile, uint32_t row, uint32_t line, const char *word, const char *thing,
+                     const char *format, va_list arguments)
+{
+    char text[1024], place[320] = "", subject[160] = "";
+    vsnprintf(text, sizeof(text), format, arguments);
+    const char *name = compile->program->text_name;
+    if (name && line > 0)
+        snprintf(place, sizeof(place), "%.200s:%u: ", name, line);
+    else if (name)
+        snprintf(place, sizeof(place), "%.200s: ", name);
+    if (word)
+        snprintf(subject, sizeof(subject), "%s \"%.100s\": ", word, thing);
+    int code = row ? SHEAF_E_REFUSED : SHEAF_E_USAGE;
+    return program_error(compile->error, code, row, "%s%s%s", place, subject, text);
+}
+
 int compile_refuse(struct compile *compile, uint32_t row, const struct program_step *step, const char *format, ...)
 {
-    char text[1024], place[320];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof(text), format, arguments);
+    int status = refuse_at(compile, row, step ? step->line : 0, step ? program_step_word(step->step_kind) : NULL,
+                           step ? program_step_name(step) : NULL, format, arguments);
     va_end(arguments);
-    const char *name = compile->program->text_name;
-    if (name && step && step->line > 0)
-        snprintf(place, sizeof(place), "%.200s:%u: ", name, step->line);
-    else
-        snprintf(place, sizeof(place), "%.200s%s", name ? name : "", name ? ": " : "");
-    if (!step)
-        return program_error(compile->error, SHEAF_E_REFUSED, row, "%s%s", place, text);
-    return program_error(compile->error, SHEAF_E_REFUSED, row, "%s%s \"%.100s\": %s", place,
-                         program_step_word(step->step_kind), program_step_name(step), text);
+    return status;
+}
+
+int compile_refuse_output(struct compile *compile, uint32_t row, const struct program_output *output,
+                          const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    int status = refuse_at(compile, row, output->line, "output", output->port, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+const char *compile_domain_text(const struct compile *compile, uint32_t domain, char text[DOMAIN_TEXT_BYTES])
+{
+    if (domain == 0)
+        return "the root Domain";
+    snprintf(text, DOMAIN_TEXT_BYTES, "the Domain of \"%.100s\"", compile->plan->domains[domain].name);
+    return text;
 }
 
 int compile_no_memory(struct compile *compile)

@@ -17,6 +17,7 @@
 #include "program/memory.h"
 #include "program/plan.h"
 #include "program/program.h"
+#include "program/text.h"
 
 /* A defined name. `slot` is the number among the step's outputs, NAME_OF_CALL for the Call itself. */
 #define NAME_OF_CALL UINT32_MAX
@@ -71,14 +72,20 @@ struct compile {
 /* Refuses the program by a row of docs/SEMANTICS.md section 6, naming text, line and step. `step` NULL: the program. */
 int compile_refuse(struct compile *compile, uint32_t row, const struct program_step *step, const char *format, ...)
     SHEAF_PRINTF(4, 5);
+/* The same about an output; row 0 is SHEAF_E_USAGE. */
+int compile_refuse_output(struct compile *compile, uint32_t row, const struct program_output *output,
+                          const char *format, ...) SHEAF_PRINTF(4, 5);
 int compile_no_memory(struct compile *compile);
+/* "the root Domain", or "the Domain of \"page\"" written to `text`. */
+#define DOMAIN_TEXT_BYTES 128
+const char *compile_domain_text(const struct compile *compile, uint32_t domain, char text[DOMAIN_TEXT_BYTES]);
 
 /* resolve.c */
 int compile_resolve(struct compile *compile);
 /* The entry of a name, or NULL. */
 struct name_entry *compile_find_name(const struct compile *compile, const char *name);
-/* "; did you mean ...?" among the defined Port names; static until the next call on the same compile. */
-int compile_refuse_unknown(struct compile *compile, const struct program_step *step, const char *name);
+/* The defined Port name nearest to a wrong one, for messages: start `nearest` with the wrong name. */
+void compile_offer_ports(const struct compile *compile, struct nearest *nearest);
 
 /* The Port that input `input` of step number `step` means; input == input_count is the other one. */
 uint32_t compile_port_of(const struct compile *compile, uint32_t step, uint32_t input);

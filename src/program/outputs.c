@@ -11,9 +11,7 @@ enum { WIDTH_MAX = 18 };
 
 static int refuse_pattern(struct compile *compile, const struct program_output *output, const char *why)
 {
-    const char *name = compile->program->text_name;
-    return program_error(compile->error, SHEAF_E_USAGE, 0, "%s%soutput \"%s\": file pattern \"%s\": %s",
-                         name ? name : "", name ? ": " : "", output->port, output->file, why);
+    return compile_refuse_output(compile, 0, output, "file pattern \"%.300s\": %s", output->file, why);
 }
 
 /* Reads "k}" or "k:0w}" after a brace; gives the end and k, or NULL. */
@@ -86,6 +84,22 @@ static int check_pattern(struct compile *compile, const struct program_output *o
     return wrong ? refuse_pattern(compile, output, wrong) : 0;
 }
 
+/* The Port an output means. */
+static int find_port(struct compile *compile, const struct program_output *output, uint32_t *ret_port)
+{
+    const struct name_entry *entry = compile_find_name(compile, output->port);
+    if (!entry) {
+        struct nearest nearest;
+        nearest_start(&nearest, output->port);
+        compile_offer_ports(compile, &nearest);
+        return compile_refuse_output(compile, 9, output, "no step defines this Port%s", nearest_hint(&nearest));
+    }
+    if (entry->slot == NAME_OF_CALL)
+        return compile_refuse_output(compile, 9, output, "this is a Call, not a Port; name one of the Call's outputs");
+    *ret_port = entry->port;
+    return 0;
+}
+
 int compile_outputs(struct compile *compile)
 {
     const struct sheaf_program *program = compile->program;
@@ -95,21 +109,15 @@ int compile_outputs(struct compile *compile)
         return compile_no_memory(compile);
     for (uint32_t i = 0; i < program->output_count; i++) {
         const struct program_output *output = &program->outputs[i];
-        const struct name_entry *entry = compile_find_name(compile, output->port);
-        if (!entry)
-            return compile_refuse_unknown(compile, NULL, output->port);
-        if (entry->slot == NAME_OF_CALL)
-            return compile_refuse(compile, 9, NULL,
-                                  "output \"%s\" is a Call, not a Port; name one of the Call's outputs", output->port);
-        uint32_t depth = plan->domains[plan->ports[entry->port].domain].depth;
-        int status = output->file ? check_pattern(compile, output, depth) : 0;
+        struct plan_output *made = &plan->outputs[plan->output_count++];
+        int status = find_port(compile, output, &made->port);
+        if (status == 0 && output->file)
+            status = check_pattern(compile, output, plan->domains[plan->ports[made->port].domain].depth);
         for (uint32_t j = 0; status == 0 && output->file && j < i; j++)
             if (program->outputs[j].file && strcmp(program->outputs[j].file, output->file) == 0)
                 status = refuse_pattern(compile, output, "another output writes the same files");
         if (status != 0)
             return status;
-        struct plan_output *made = &plan->outputs[plan->output_count++];
-        made->port = entry->port;
         made->name = memory_string(compile->memory, output->port);
         made->file = output->file ? memory_string(compile->memory, output->file) : NULL;
         if (!made->name || (output->file && !made->file))

@@ -202,7 +202,8 @@ static int copy_call(struct memory *memory, const struct sheaf_call *call, struc
 int sheaf_program_call(struct sheaf_program *program, const struct sheaf_call *call)
 {
     if (!program || !call || call->size < sizeof(*call) || !call->name || !*call->name || !call->operator_name ||
-        !*call->operator_name || (call->pool && !*call->pool))
+        !*call->operator_name || (call->pool && !*call->pool) || (unsigned)call->recovery > SHEAF_RECOVERY_ABORT ||
+        (unsigned)call->place > SHEAF_PLACE_GPU)
         return -EINVAL;
     struct program_step *step;
     int status =
@@ -228,7 +229,7 @@ int sheaf_program_gather(struct sheaf_program *program, const char *const *value
                          uint32_t count, const char *members, enum sheaf_gather_mode mode)
 {
     struct program_step *step;
-    if (count == 0)
+    if (count == 0 || (unsigned)mode > SHEAF_GATHER_PARTIAL)
         return -EINVAL;
     int status = add_named(program, STEP_GATHER, values, count, as, count, members, &step);
     if (status == 0)

@@ -58,21 +58,22 @@ static int define_names(struct compile *compile)
     return 0;
 }
 
-int compile_refuse_unknown(struct compile *compile, const struct program_step *step, const char *name)
+void compile_offer_ports(const struct compile *compile, struct nearest *nearest)
 {
-    struct nearest nearest;
-    nearest_start(&nearest, name);
     for (uint32_t i = 0; i < compile->name_count; i++)
         if (compile->names[i].slot != NAME_OF_CALL)
-            nearest_offer(&nearest, compile->names[i].name);
-    return compile_refuse(compile, 9, step, "no step defines a Port \"%s\"%s", name, nearest_hint(&nearest));
+            nearest_offer(nearest, compile->names[i].name);
 }
 
 static int refer(struct compile *compile, const struct program_step *step, const char *name, uint32_t *ret_reference)
 {
     const struct name_entry *entry = compile_find_name(compile, name);
-    if (!entry)
-        return compile_refuse_unknown(compile, step, name);
+    if (!entry) {
+        struct nearest nearest;
+        nearest_start(&nearest, name);
+        compile_offer_ports(compile, &nearest);
+        return compile_refuse(compile, 9, step, "no step defines a Port \"%s\"%s", name, nearest_hint(&nearest));
+    }
     if (entry->slot == NAME_OF_CALL)
         return compile_refuse(compile, 9, step, "\"%s\" is a Call, not a Port; name one of the Call's outputs", name);
     *ret_reference = (uint32_t)(entry - compile->names);

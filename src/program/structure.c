@@ -187,6 +187,23 @@ int compile_expand(struct compile *compile, uint32_t step_index)
     return status != 0 || found ? status : add_relation(compile, step_index);
 }
 
+static int refuse_member(struct compile *compile, const struct program_step *step, const char *word, const char *name,
+                         const struct plan_port *port, const struct plan_port *first)
+{
+    char port_text[DOMAIN_TEXT_BYTES], first_text[DOMAIN_TEXT_BYTES];
+    const char *port_domain = compile_domain_text(compile, port->domain, port_text);
+    const char *first_domain = compile_domain_text(compile, first->domain, first_text);
+    if (compile_is_ancestor(compile->plan, port->domain, first->domain))
+        return compile_refuse(compile, 3, step,
+                              "%s \"%s\" lies in %s, value \"%s\" in %s; write {broadcast: %s, like: %s} and use that",
+                              word, name, port_domain, step->inputs[0], first_domain, name, step->inputs[0]);
+    return compile_refuse(
+        compile, 3, step,
+        "%s \"%s\" lies in %s, value \"%s\" in %s; gather Ports of one Domain, the others in a step of "
+        "their own",
+        word, name, port_domain, step->inputs[0], first_domain);
+}
+
 /* Row 3: values and members in one Domain, not the root one. */
 static int check_gather(struct compile *compile, uint32_t step_index, uint32_t members)
 {
@@ -198,12 +215,7 @@ static int check_gather(struct compile *compile, uint32_t step_index, uint32_t m
         const struct plan_port *port = &plan->ports[is_members ? members : compile_port_of(compile, step_index, i)];
         const char *name = !is_members ? step->inputs[i] : step->other ? step->other : step->inputs[0];
         if (port->domain != first->domain)
-            return compile_refuse(
-                compile, 3, step,
-                "%s \"%s\" lies in the Domain of \"%s\", value \"%s\" in that of \"%s\"; gather Ports of "
-                "one Domain (broadcast \"%s\" like \"%s\", or gather in two steps)",
-                is_members ? "members" : "value", name, plan->domains[port->domain].name, step->inputs[0],
-                plan->domains[first->domain].name, name, step->inputs[0]);
+            return refuse_member(compile, step, is_members ? "members" : "value", name, port, first);
         if (port->domain == 0)
             return compile_refuse(compile, 3, step,
                                   "\"%s\" lies in the root Domain and has no parent to gather to; read it as it is",
@@ -243,10 +255,11 @@ int compile_broadcast(struct compile *compile, uint32_t step_index)
     uint32_t target = plan->ports[compile_port_of(compile, step_index, 1)].domain;
     uint32_t domain = plan->ports[source].domain;
     if (!compile_is_ancestor(plan, domain, target)) {
+        char texts[2][DOMAIN_TEXT_BYTES];
         bool down = compile_is_ancestor(plan, target, domain);
         return compile_refuse(
-            compile, 5, step, "\"%s\" (Domain of \"%s\") does not lie above \"%s\" (Domain of \"%s\"); %s",
-            step->inputs[0], plan->domains[domain].name, step->other, plan->domains[target].name,
+            compile, 5, step, "\"%s\" (%s) does not lie above \"%s\" (%s); %s", step->inputs[0],
+            compile_domain_text(compile, domain, texts[0]), step->other, compile_domain_text(compile, target, texts[1]),
             down ? "a value goes up by gather, not by broadcast" : "gather it up to a common ancestor first");
     }
     if (domain == target) {
@@ -265,13 +278,13 @@ int compile_filter(struct compile *compile, uint32_t step_index)
     const struct sheaf_plan *plan = compile->plan;
     uint32_t source = compile_port_of(compile, step_index, 0), mask = compile_port_of(compile, step_index, 1);
     const struct plan_port *value = &plan->ports[source], *decides = &plan->ports[mask];
-    char kind[KIND_TEXT_BYTES];
+    char kind[KIND_TEXT_BYTES], texts[2][DOMAIN_TEXT_BYTES];
     if (value->domain != decides->domain)
         return compile_refuse(compile, 6, step,
-                              "\"%s\" (Domain of \"%s\") and mask \"%s\" (Domain of \"%s\") lie in different Domains; "
+                              "\"%s\" (%s) and mask \"%s\" (%s) lie in different Domains; "
                               "broadcast or gather one of them into the other's Domain first",
-                              step->inputs[0], plan->domains[value->domain].name, step->other,
-                              plan->domains[decides->domain].name);
+                              step->inputs[0], compile_domain_text(compile, value->domain, texts[0]), step->other,
+                              compile_domain_text(compile, decides->domain, texts[1]));
     if (decides->kind != SHEAF_BOOL)
         return compile_refuse(compile, 6, step,
                               "mask \"%s\" is %s, but must be bool; compute a bool from it with a Call and use that",
