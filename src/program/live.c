@@ -38,7 +38,9 @@ static void visit_call(struct compile *compile, uint32_t index, const uint32_t *
     uint32_t distance = call->side_effect ? 0 : PLAN_NONE;
     for (uint32_t i = 0; i < call->output_count; i++)
         observe(&distance, compile->port_distances[plan->call_ports[call->output_first + i]]);
-    for (uint32_t i = first_expansions[index]; i < first_expansions[index + 1]; i++)
+    /* Only where no data of the Call is observed: else whatever opens a Domain would rank with what runs in it. */
+    bool through_domain = distance == PLAN_NONE;
+    for (uint32_t i = first_expansions[index]; through_domain && i < first_expansions[index + 1]; i++)
         observe(&distance, compile->domain_distances[expansions[i]]);
     call->priority = distance;
     call->live = distance != PLAN_NONE;

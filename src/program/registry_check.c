@@ -51,10 +51,10 @@ static int check_ports(const struct check *check, const struct sheaf_port *ports
                        const char *what)
 {
     if (count > PORTS_MAX || (count > 0 && !ports))
-        return malformed(check, "wrong number of ", what);
+        return malformed(check, "wrong number", what);
     for (uint32_t i = 0; i < count; i++) {
         if (!name_is_good(ports[i].name))
-            return malformed(check, "malformed name among the ", what);
+            return malformed(check, "a malformed name", what);
         if (!signature_kind_is_good(ports[i].kind))
             return malformed(check, "unknown kind", ports[i].name);
         if (ports[i].flags & ~flags_known)
@@ -111,11 +111,11 @@ static bool fallback_is_good(const struct sheaf_option *option)
 static int check_options(const struct check *check, const struct sheaf_operator *op)
 {
     if (op->option_count > OPTIONS_MAX || (op->option_count > 0 && !op->options))
-        return malformed(check, "wrong number of options", NULL);
+        return malformed(check, "wrong number", "options");
     for (uint32_t i = 0; i < op->option_count; i++) {
         const struct sheaf_option *option = &op->options[i];
         if (!name_is_good(option->name))
-            return malformed(check, "malformed name among the options", NULL);
+            return malformed(check, "a malformed name", "options");
         if (option->type < SHEAF_OPTION_BOOL || option->type > SHEAF_OPTION_SCALAR)
             return malformed(check, "unknown type", option->name);
         if (option->min > option->max)
