@@ -9,8 +9,12 @@
 void dispatch_write(const struct dispatch_table *table, const struct dispatch *dispatch)
 {
     assert(dispatch->grain < table->capacity && dispatch->number <= DISPATCH_NUMBER_MASK);
-    /* Plain stores: nobody who may rely on them reads before P2, whose release (partner: C1) orders them. */
-    memcpy(&table->slots[dispatch->grain], dispatch, sizeof(*dispatch));
+    /* Whole words, for those who peek; whoever relies on them reads after C1, which P2's release orders after this. */
+    uint64_t words[sizeof(*dispatch) / sizeof(uint64_t)];
+    memcpy(words, dispatch, sizeof(words));
+    uint64_t *slot = (uint64_t *)&table->slots[dispatch->grain];
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        __atomic_store_n(&slot[i], words[i], __ATOMIC_RELAXED);
     SHEAF_CRASH_POINT("dispatch.written");
 }
 
@@ -18,14 +22,14 @@ int dispatch_peek(const struct dispatch_table *table, uint32_t grain, struct dis
 {
     if (grain >= table->capacity)
         return -ERANGE;
-    const volatile struct dispatch *slot = &table->slots[grain]; /* may change under us: each field is read once */
+    const struct dispatch *slot = &table->slots[grain]; /* may change under us */
     *ret_peek = (struct dispatch_peek){
-        .grain = slot->grain,
-        .call = slot->call,
-        .home = slot->home,
-        .key = slot->key,
-        .parent_key = slot->parent_key,
-        .bytes = slot->bytes,
+        .grain = __atomic_load_n(&slot->grain, __ATOMIC_RELAXED),
+        .call = __atomic_load_n(&slot->call, __ATOMIC_RELAXED),
+        .home = __atomic_load_n(&slot->home, __ATOMIC_RELAXED),
+        .key = __atomic_load_n(&slot->key, __ATOMIC_RELAXED),
+        .parent_key = __atomic_load_n(&slot->parent_key, __ATOMIC_RELAXED),
+        .bytes = __atomic_load_n(&slot->bytes, __ATOMIC_RELAXED),
     };
     return 0;
 }
