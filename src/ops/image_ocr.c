@@ -184,24 +184,36 @@ static void line_end(struct reading *reading)
     reading->line_open = 0;
 }
 
-static int line_facing(const struct tesseract *tesseract, const TessPageIterator *layout)
+/* Chinese, Japanese and Korean, which may truly run downwards, by the first byte of their UTF-8. */
+static int is_east_asian(const char *text)
 {
-    int facing = 0, direction, order;
+    unsigned char lead = (unsigned char)text[0];
+    return lead >= 0xE2 && lead <= 0xF4;
+}
+
+/* Where the top of the text of this line points: quarters clockwise from up. Tesseract takes a page on its side for one
+ * written downwards; only East Asian text is. */
+static int line_facing(const struct tesseract *tesseract, const TessPageIterator *layout, const char *text,
+                       int *ret_is_vertical)
+{
+    enum { TOP_TO_BOTTOM = 2 };
+    int orientation = 0, direction = 0, order;
     float deskew;
-    tesseract->TessPageIteratorOrientation(layout, &facing, &direction, &order, &deskew);
-    return facing & 3;
+    tesseract->TessPageIteratorOrientation(layout, &orientation, &direction, &order, &deskew);
+    *ret_is_vertical = direction == TOP_TO_BOTTOM && is_east_asian(text);
+    return (orientation + (direction == TOP_TO_BOTTOM && !*ret_is_vertical)) & 3;
 }
 
 static void line_begin(struct reading *reading, const TessPageIterator *layout, const char *text)
 {
-    int x1, y1, x2, y2, facing = line_facing(reading->tesseract, layout);
+    int x1, y1, x2, y2, is_vertical, facing = line_facing(reading->tesseract, layout, text, &is_vertical);
     reading->line_baseline = 0;
     if (reading->tesseract->TessPageIteratorBaseline(layout, RIL_TEXTLINE, &x1, &y1, &x2, &y2))
-        reading->line_baseline = (facing & 1 ? x1 + x2 : y1 + y2) / 2.0 * reading->scale;
+        reading->line_baseline = (facing & 1 || is_vertical ? x1 + x2 : y1 + y2) / 2.0 * reading->scale;
     else if (reading->tesseract->TessPageIteratorBoundingBox(layout, RIL_TEXTLINE, &x1, &y1, &x2, &y2))
         reading->line_baseline = y2 * reading->scale;
     uint32_t flags = is_right_to_left(text) ? PAGE_RIGHT_TO_LEFT : 0;
-    flags |= (uint32_t)facing << PAGE_TURN_SHIFT;
+    flags |= (uint32_t)facing << PAGE_TURN_SHIFT | (is_vertical ? PAGE_VERTICAL : 0);
     reading->line_open = page_line_begin(reading->content, flags) == 0;
     reading->line_words = 0;
 }
@@ -218,7 +230,7 @@ static void word_append(struct reading *reading, const char *text)
 {
     const struct tesseract *tesseract = reading->tesseract;
     const TessPageIterator *layout = tesseract->TessResultIteratorGetPageIteratorConst(reading->results);
-    int left, top, right, bottom;
+    int left, top, right, bottom, is_vertical;
     if (tesseract->TessPageIteratorIsAtBeginningOf(layout, RIL_TEXTLINE))
         line_end(reading);
     if (!reading->line_open)
@@ -236,7 +248,7 @@ static void word_append(struct reading *reading, const char *text)
     reading->line_words++;
     reading->score.weighted += confidence * characters;
     reading->score.characters += characters;
-    reading->score.facing[line_facing(tesseract, layout)] += characters;
+    reading->score.facing[line_facing(tesseract, layout, text, &is_vertical)] += characters;
     reading->score.sure += confidence >= 70 && characters > 1 ? characters : 0;
 }
 
