@@ -43,7 +43,7 @@ static enum sched_verdict blame(struct sched *sched, const struct sched_loss *lo
 static void bisect(struct sched *sched, uint32_t call, const uint32_t *entities, uint32_t count,
                    enum sched_verdict *ret_verdicts)
 {
-    uint32_t batch = new_batch(sched), half = count / 2;
+    uint32_t batch = new_batch(sched), half = (count + 1) / 2;
     for (uint32_t i = 0; i < count; i++) {
         if (i == half)
             batch = new_batch(sched);
@@ -58,7 +58,8 @@ int sched_failed(struct sched *sched, const struct sched_loss *loss, const uint3
     bool whole = sched->plan->calls[loss->call].batch && loss->culprit == SCHED_UNKNOWN;
     for (uint32_t i = 0; i < count; i++)
         assert(row_at(sched, loss->call, entities[i])->place == ROW_OUT);
-    if (whole && count > 1) {
+    /* A row left over from a dispatch of several was not alone: the culprit may be one that is suppressed by now. */
+    if (whole && (count > 1 || loss->rows_run > 1)) {
         bisect(sched, loss->call, entities, count, ret_verdicts);
         return 0;
     }

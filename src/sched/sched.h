@@ -82,6 +82,7 @@ struct sched_loss {
     uint32_t call;
     uint32_t culprit;     /* index into the rows: marked RUNNING (per-row operators), or SCHED_UNKNOWN */
     uint32_t rows_before; /* CRASHED: rows this worker had run before these */
+    uint32_t rows_run;    /* rows the dispatch ran with, suppressed ones too; 0: as many as are passed */
 };
 
 /*

@@ -287,6 +287,8 @@ static void dispatch_lose(struct player *p, struct dispatch *d, struct turn *gui
                               .call = d->call,
                               .culprit = SCHED_UNKNOWN,
                               .rows_before = d->rows_before};
+    for (uint32_t i = 0; i < d->count; i++)
+        loss.rows_run += d->turns[i].state == TURN_RUNNING;
     for (uint32_t i = 0; i < d->count; i++) {
         struct turn *turn = &d->turns[i];
         if (turn->state == TURN_OVER)
@@ -300,13 +302,7 @@ static void dispatch_lose(struct player *p, struct dispatch *d, struct turn *gui
         index[count] = i;
         entities[count++] = turn->grain.entity;
     }
-    bool nobody = guilty && loss.culprit == SCHED_UNKNOWN; /* the guilty row was suppressed */
-    if (count && nobody)
-        for (uint32_t i = count; i-- > 0;) {
-            sched_requeue_uncharged(p->sched, d->turns[index[i]].grain);
-            verdicts[i] = SCHED_REQUEUED;
-        }
-    else if (count)
+    if (count)
         sched_failed(p->sched, &loss, entities, count, p->now_us, verdicts);
     for (uint32_t i = 0; i < count; i++) {
         struct turn *turn = &d->turns[index[i]];
