@@ -104,7 +104,7 @@ static void put_call(struct writer *writer, const struct attach_call *call)
 
 static void put_hello(struct writer *writer, const struct attach_hello *hello)
 {
-    put_array(writer, 16);
+    put_array(writer, 15);
     put(writer, hello->worker);
     put(writer, hello->generation);
     put(writer, hello->pool);

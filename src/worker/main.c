@@ -16,13 +16,6 @@
 
 #define MESSAGE_BYTES 512u
 
-#ifdef SHEAF_WORKER_JEMALLOC
-/* One thread: one arena for the process's own heap; the payload arena is made beside it. Extents of the payload arena
- * are asked for as they are needed and given back as they are freed. */
-extern const char *malloc_conf;
-const char *malloc_conf = "narenas:1,retain:false,background_thread:false";
-#endif
-
 static void run_rows(struct sheaf_worker *worker, const struct sheaf_worker_claim *claim,
                      const struct opened_operator *opened)
 {

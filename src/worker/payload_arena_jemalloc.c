@@ -9,6 +9,10 @@
 
 #include <jemalloc/jemalloc.h>
 
+/* Read by jemalloc when the process starts. One thread: one arena for the process's own heap beside this one. Nothing
+ * is retained: what an extent gives back, chunk_pages has. */
+const char *malloc_conf = "narenas:1,retain:false,background_thread:false";
+
 struct payload_arena {
     extent_hooks_t hooks; /* first: the hooks get its address */
     struct chunk_pages *pages;
@@ -91,13 +95,9 @@ int payload_arena_create(struct chunk_pages *pages, struct payload_arena **ret_a
         return -ENOTSUP;
     }
     arena->flags = MALLOCX_ARENA(arena->index) | MALLOCX_TCACHE_NONE | MALLOCX_ALIGN(PAYLOAD_ALIGNMENT);
-    /* Freed extents stay in the arena until payload_arena_purge: no clock decides. Extents are asked for one chunk at a
-     * time, or as large as one allocation needs. */
+    /* Freed extents stay in the arena until payload_arena_purge: no clock decides. */
     ssize_t never = -1;
-    size_t grow_bytes = CHUNK_BYTES;
     int status = arena_control(arena->index, "dirty_decay_ms", &never, sizeof never);
-    if (status == 0)
-        status = arena_control(arena->index, "retain_grow_limit", &grow_bytes, sizeof grow_bytes);
     if (status < 0) {
         payload_arena_destroy(arena);
         return -ENOTSUP;
