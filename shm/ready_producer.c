@@ -92,6 +92,12 @@ static int find_place(const struct ready_producer *producer, uint64_t *ret_posit
     return -EAGAIN;
 }
 
+bool ready_ring_has_room(const struct ready_producer *producer)
+{
+    uint64_t position;
+    return find_place(producer, &position) == 0;
+}
+
 int ready_ring_push(struct ready_producer *producer, uint32_t grain, uint64_t number, uint64_t *ret_position)
 {
     assert(grain < DISPATCH_GRAINS_MAX && number <= DISPATCH_NUMBER_MASK);

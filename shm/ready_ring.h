@@ -126,6 +126,12 @@ void ready_producer_close(struct ready_producer *producer);
  */
 int ready_ring_push(struct ready_producer *producer, uint32_t grain, uint64_t number, uint64_t *ret_position);
 
+/*
+ * Whether a push would find a place: the look of a shard that published `overflow` and announced its sleep, before it
+ * parks (a worker may have made room between the push that found none and `overflow`, and then parked).
+ */
+bool ready_ring_has_room(const struct ready_producer *producer);
+
 /* What the slot of a pushed (g, d) says of it. */
 enum ready_found {
     READY_GONE,    /* the slot no longer names it: look in the pages, then drain the completion rings */

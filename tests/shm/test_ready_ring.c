@@ -95,8 +95,10 @@ static void a_full_ring_says_so(void **state)
         push(stage, i, 0);
     assert_int_equal(ready_ring_push(&stage->producer, 20, 0, &position), -EAGAIN);
     assert_int_equal(position, 99);
+    assert_false(ready_ring_has_room(&stage->producer));
     struct ready_claim claims[ROWS];
     assert_int_equal(claim(stage, 0, 1, claims).claimed, 1);
+    assert_true(ready_ring_has_room(&stage->producer));
     assert_int_equal(push(stage, 20, 0), CAPACITY);
 }
 
