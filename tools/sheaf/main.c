@@ -61,7 +61,7 @@ int main(int argc, char **argv)
 {
     struct settings settings;
     struct text error = {0};
-    int status = settings_read(&settings, argc, argv, environ, &error);
+    int status = settings_read(&settings, argc, argv, (const char *const *)environ, &error);
     int code = EXIT_USAGE;
     if (status == 0)
         code = dispatch(&settings);

@@ -296,13 +296,13 @@ static void variable_name(const char *key, char *ret_name, size_t bytes)
         *at = *at == '-' ? '_' : (char)toupper((unsigned char)*at);
 }
 
-static int read_environment(struct settings *settings, char **environment, struct text *error)
+static int read_environment(struct settings *settings, const char *const *environment, struct text *error)
 {
     for (int i = 0; i < SETTING_COUNT; i++) {
         char name[64];
         variable_name(table[i].key, name, sizeof name);
         size_t length = strlen(name);
-        for (char **at = environment; !table[i].flag_only && *at != NULL; at++) {
+        for (const char *const *at = environment; !table[i].flag_only && *at != NULL; at++) {
             if (strncmp(*at, name, length) != 0 || (*at)[length] != '=' || (*at)[length + 1] == '\0')
                 continue;
             int status = set_value(settings, (enum setting_id)i, *at + length + 1, FROM_ENVIRONMENT, name, error);
@@ -347,7 +347,7 @@ static int read_file(struct settings *settings, struct text *error)
     return status;
 }
 
-int settings_read(struct settings *settings, int argc, char **argv, char **environment, struct text *error)
+int settings_read(struct settings *settings, int argc, char **argv, const char *const *environment, struct text *error)
 {
     *settings = (struct settings){0};
     int status = read_flags(settings, argc, argv, error);

@@ -84,7 +84,7 @@ struct settings {
 const struct setting *setting_at(enum setting_id id);
 
 /* Reads everything. 0, or SHEAF_E_USAGE with one line in `error`. `environment` is the process's. */
-int settings_read(struct settings *settings, int argc, char **argv, char **environment, struct text *error);
+int settings_read(struct settings *settings, int argc, char **argv, const char *const *environment, struct text *error);
 void settings_free(struct settings *settings);
 
 const char *settings_text(const struct settings *settings, enum setting_id id);
