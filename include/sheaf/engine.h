@@ -2,8 +2,8 @@
 /*
  * The engine: worker processes on this machine, and runs of Plans on them.
  *
- * A host submits roots, polls for finished ones, reads their results in place and acknowledges them. Nothing here blocks:
- * back-pressure is a status, and one descriptor becomes readable when there is something to poll.
+ * A host submits roots, polls for finished ones, reads their results in place and acknowledges them. Nothing here
+ * blocks: back-pressure is a status, and one descriptor becomes readable when there is something to poll.
  *
  *     sheaf_engine_create -> sheaf_run_open -> submit* / poll* / acknowledge* -> close_input -> poll until END -> close
  *
@@ -28,16 +28,16 @@ enum sheaf_io_backend { SHEAF_IO_AUTO = 0, SHEAF_IO_URING, SHEAF_IO_SYNC };
 
 struct sheaf_engine_options {
     uint32_t size;
-    uint32_t workers;               /* worker processes; 0: one per usable core */
-    uint64_t memory_bytes;          /* the budget of section "Memory" in docs/ARCHITECTURE.md; 0: 3/4 of what may be used */
-    enum sheaf_io_backend io;       /* AUTO: io_uring where the kernel allows it, said through `log` when not */
-    uint32_t row_timeout_ms;        /* default deadline of a row; 0: 60,000 */
-    const char *worker_path;        /* the worker program; NULL: beside the library, or SHEAF_WORKER */
-    const char *topology_xml;       /* plan for this hwloc topology; NULL: this machine */
-    const char *data_path;          /* data folder for operators; NULL: the installation's */
-    uint32_t root_window;           /* most roots admitted at once; 0: chosen from memory and workers */
+    uint32_t workers;         /* worker processes; 0: one per usable core */
+    uint64_t memory_bytes;    /* the budget of section "Memory" in docs/ARCHITECTURE.md; 0: 3/4 of what may be used */
+    enum sheaf_io_backend io; /* AUTO: io_uring where the kernel allows it, said through `log` when not */
+    uint32_t row_timeout_ms;  /* default deadline of a row; 0: 60,000 */
+    const char *worker_path;  /* the worker program; NULL: beside the library, or SHEAF_WORKER */
+    const char *topology_xml; /* plan for this hwloc topology; NULL: this machine */
+    const char *data_path;    /* data folder for operators; NULL: the installation's */
+    uint32_t root_window;     /* most roots admitted at once; 0: chosen from memory and workers */
     uint32_t reserved;
-    void *cookie;                   /* for the callbacks, which come from an engine thread and must not block */
+    void *cookie; /* for the callbacks, which come from an engine thread and must not block */
     void (*log)(void *cookie, int level, const char *line);
 };
 
@@ -66,7 +66,8 @@ struct sheaf_submission {
     const struct sheaf_value *values;
     uint64_t tag; /* the host's, comes back with the result */
 };
-/* 0; -EAGAIN: the window is full, poll first; SHEAF_E_CLOSED. `ret_root` (may be NULL): index of the root, counted up from 0. */
+/* 0; -EAGAIN: the window is full, poll first; SHEAF_E_CLOSED. `ret_root` (may be NULL): index of the root, counted up
+ * from 0. */
 SHEAF_API int sheaf_run_submit(struct sheaf_run *run, const struct sheaf_submission *submission, uint64_t *ret_root,
                                struct sheaf_error *error);
 /* A list value for a submission, over `values` (copied; what they point to must stay until the list is destroyed). Give it
@@ -82,7 +83,13 @@ SHEAF_API void sheaf_run_cancel(struct sheaf_run *run);
 /* Readable (poll, epoll) while sheaf_run_poll may have something. The run's; do not close or read it. */
 SHEAF_API int sheaf_run_descriptor(const struct sheaf_run *run);
 
-enum sheaf_root_status { SHEAF_ROOT_OK = 0, SHEAF_ROOT_PARTIAL, SHEAF_ROOT_FILTERED, SHEAF_ROOT_FAILED, SHEAF_ROOT_SKIPPED };
+enum sheaf_root_status {
+    SHEAF_ROOT_OK = 0,
+    SHEAF_ROOT_PARTIAL,
+    SHEAF_ROOT_FILTERED,
+    SHEAF_ROOT_FAILED,
+    SHEAF_ROOT_SKIPPED
+};
 SHEAF_API const char *sheaf_root_status_name(enum sheaf_root_status status);
 
 enum sheaf_event_kind {
@@ -109,10 +116,10 @@ struct sheaf_result_info {
     enum sheaf_root_status status;
     uint64_t root;
     uint64_t tag;
-    uint64_t failure_count;       /* failures recorded for this root, see sheaf_result_failure */
-    enum sheaf_class class_id;    /* of the root cause when failed or partial, else NONE */
+    uint64_t failure_count;    /* failures recorded for this root, see sheaf_result_failure */
+    enum sheaf_class class_id; /* of the root cause when failed or partial, else NONE */
     uint32_t reserved;
-    const char *message;          /* its text, or "" */
+    const char *message; /* its text, or "" */
 };
 SHEAF_API int sheaf_result_info(const struct sheaf_result *result, struct sheaf_result_info *ret_info);
 
@@ -129,7 +136,8 @@ struct sheaf_item {
     const char *cause;         /* "" when there is none */
 };
 /* Items of output `output` in order of Coordinate: 0 and an item, or -ENOENT past the end. */
-SHEAF_API int sheaf_result_item(const struct sheaf_result *result, size_t output, size_t index, struct sheaf_item *ret_item);
+SHEAF_API int sheaf_result_item(const struct sheaf_result *result, size_t output, size_t index,
+                                struct sheaf_item *ret_item);
 
 /* Reads a list value by cursor: 1 and an element, 0 at the end. Elements are valid until the result is acknowledged. */
 SHEAF_API int sheaf_list_next(struct sheaf_list *list, struct sheaf_value *ret_value);
@@ -167,8 +175,8 @@ struct sheaf_progress {
 };
 SHEAF_API int sheaf_run_progress(const struct sheaf_run *run, struct sheaf_progress *ret_progress);
 
-/* The run's ledger as a JSON object (docs/OUTPUTS.md, run.json): per Domain and output, per Call, batches, memory, CPU by
- * process kind. Free with free(). Exact once END was polled. */
+/* The run's ledger as a JSON object (docs/OUTPUTS.md, run.json): per Domain and output, per Call, batches, memory, CPU
+ * by process kind. Free with free(). Exact once END was polled. */
 SHEAF_API int sheaf_run_ledger(const struct sheaf_run *run, char **ret_json);
 
 /* Ends the run: cancels what is left, stops its workers. NULL is fine. */

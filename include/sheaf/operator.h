@@ -2,9 +2,10 @@
 /*
  * The operator ABI, version 1: how code plugs into Sheaf.
  *
- * A plug-in is a shared object that exports one function, `sheaf_plugin`, and needs nothing of libsheaf: all it calls comes
- * through `struct sheaf_host`. The engine loads a plug-in to read its signatures; a worker process loads it to run it. So
- * loading must be cheap and free of side effects: heavy libraries, models, fonts and language data are loaded in `open`.
+ * A plug-in is a shared object that exports one function, `sheaf_plugin`, and needs nothing of libsheaf: all it calls
+ * comes through `struct sheaf_host`. The engine loads a plug-in to read its signatures; a worker process loads it to
+ * run it. So loading must be cheap and free of side effects: heavy libraries, models, fonts and language data are
+ * loaded in `open`.
  *
  * The life of an operator in a worker process:
  *
@@ -42,13 +43,15 @@ enum {
     SHEAF_OPERATOR_BATCH = 1u << 0,            /* `run_batch` sees many rows as a whole; else `run` gets one row */
     SHEAF_OPERATOR_SIDE_EFFECT = 1u << 1,      /* runs for every row with inputs, at least once, even if unobserved */
     SHEAF_OPERATOR_NONDETERMINISTIC = 1u << 2, /* the same input may give other bytes: said in run.json */
-    SHEAF_OPERATOR_STATE_OF_ROW = 1u << 3,     /* keeps state under `row->key` after the row (pdf.open: the open document) */
-    SHEAF_OPERATOR_STATE_OF_PARENT = 1u << 4,  /* keeps or uses state under `row->parent_key` (pdf.page) */
-    SHEAF_OPERATOR_ENGINE_CODE = 1u << 5,      /* reserved: runs inside the shard, built-ins only */
+    SHEAF_OPERATOR_STATE_OF_ROW =
+        1u << 3, /* keeps state under `row->key` after the row (pdf.open: the open document) */
+    SHEAF_OPERATOR_STATE_OF_PARENT = 1u << 4, /* keeps or uses state under `row->parent_key` (pdf.page) */
+    SHEAF_OPERATOR_ENGINE_CODE = 1u << 5,     /* reserved: runs inside the shard, built-ins only */
 };
 
 enum {
-    SHEAF_PORT_GROUP = 1u << 0,    /* output only: a group, its kind is the kind of ONE child; only these can be expanded */
+    SHEAF_PORT_GROUP =
+        1u << 0, /* output only: a group, its kind is the kind of ONE child; only these can be expanded */
     SHEAF_PORT_OPTIONAL = 1u << 1, /* input only: the Call may leave it out from here on */
 };
 
@@ -120,43 +123,46 @@ struct sheaf_list_error {
 };
 
 /*
- * What the host offers an operator. Functions return 0 or a negative status; every one may be called only from the thread
- * that called the operator, and with a row that is not yet answered.
+ * What the host offers an operator. Functions return 0 or a negative status; every one may be called only from the
+ * thread that called the operator, and with a row that is not yet answered.
  */
 struct sheaf_host {
     uint32_t size;
     uint32_t version; /* SHEAF_OPERATOR_ABI */
 
-    /* Memory for a value's bytes, in shared memory, 64-byte aligned, uninitialised. NULL when the budget is used up: then
-     * fail the row with SHEAF_CLASS_RESOURCE_EXHAUSTED. Belongs to the row: what no answer or emit refers to is freed
-     * when the row ends. `resize` keeps the contents, may move, and may shrink. */
+    /* Memory for a value's bytes, in shared memory, 64-byte aligned, uninitialised. NULL when the budget is used up:
+     * then fail the row with SHEAF_CLASS_RESOURCE_EXHAUSTED. Belongs to the row: what no answer or emit refers to is
+     * freed when the row ends. `resize` keeps the contents, may move, and may shrink. */
     void *(*alloc)(const struct sheaf_row *row, size_t bytes);
     void *(*resize)(const struct sheaf_row *row, void *memory, size_t bytes);
 
-    /* Streaming expansion: one more child, one value per group output in their order. The child is schedulable when this
-     * returns. May block while the budget has no room. A status other than 0: stop, return it. */
+    /* Streaming expansion: one more child, one value per group output in their order. The child is schedulable when
+     * this returns. May block while the budget has no room. A status other than 0: stop, return it. */
     int (*emit)(const struct sheaf_row *row, const struct sheaf_value *values, uint32_t count);
 
-    /* Appends one element to output `port`, a group or a list. For groups that are answered whole rather than streamed. */
+    /* Appends one element to output `port`, a group or a list. For groups that are answered whole rather than streamed.
+     */
     int (*append)(const struct sheaf_row *row, uint32_t port, const struct sheaf_value *value);
 
-    /* The row's answer: one value per output in order; for groups and appended lists leave kind SHEAF_NONE. Values whose
-     * memory came from `alloc` are taken over without a copy, anything else is copied. */
+    /* The row's answer: one value per output in order; for groups and appended lists leave kind SHEAF_NONE. Values
+     * whose memory came from `alloc` are taken over without a copy, anything else is copied. */
     int (*answer)(const struct sheaf_row *row, const struct sheaf_value *values, uint32_t count);
 
-    /* A declared failure, instead of an answer. `class_id` 0 means SHEAF_CLASS_OPERATOR. The text is the cause, kept as is. */
+    /* A declared failure, instead of an answer. `class_id` 0 means SHEAF_CLASS_OPERATOR. The text is the cause, kept as
+     * is. */
     int (*fail)(const struct sheaf_row *row, enum sheaf_scope scope, enum sheaf_class class_id, const char *format, ...)
         SHEAF_PRINTF(4, 5);
 
-    /* A list by cursor: the next element, 1; at the end, 0. The element is valid until the next call on the same list or
-     * list_rewind. */
+    /* A list by cursor: the next element, 1; at the end, 0. The element is valid until the next call on the same list
+     * or list_rewind. */
     int (*list_next)(struct sheaf_list *list, struct sheaf_value *ret_value);
     void (*list_rewind)(struct sheaf_list *list);
     /* The members a partial gather left out, in order: 1 and an error, or 0 at the end. */
     int (*list_error_next)(struct sheaf_list *list, struct sheaf_list_error *ret_error);
 
-    /* A descriptor to read a `file` value by, opened read-only, positioned nowhere in particular (use pread). It belongs
-     * to the host and stays open as long as the value is readable. Works whether or not the bytes are in memory. */
+    /* A descriptor to read a `file` value by, opened read-only, positioned nowhere in particular (use pread). It
+     * belongs to the host and stays open as long as the value is readable. Works whether or not the bytes are in
+     * memory. */
     int (*file_descriptor)(const struct sheaf_row *row, const struct sheaf_value *file, int *ret_fd);
 
     /* A line for the run's log, attributed to the row. level: 0 debug, 1 info, 2 warning. row may be NULL. */
@@ -215,8 +221,8 @@ struct sheaf_operator {
     uint32_t option_count;
     uint32_t widest_failure; /* enum sheaf_scope */
     uint32_t slots;          /* most rows RUNNING at once in one worker; 0 and 1: one */
-    uint32_t timeout_ms;     /* default deadline of a row (of a dispatch for a batch operator); 0: the engine's default */
-    uint32_t batch_rows;     /* default and largest sensible batch; 0: the engine's default */
+    uint32_t timeout_ms; /* default deadline of a row (of a dispatch for a batch operator); 0: the engine's default */
+    uint32_t batch_rows; /* default and largest sensible batch; 0: the engine's default */
     uint32_t reserved;
 
     int (*open)(const struct sheaf_open *open, void **ret_state); /* may be NULL: state is NULL */
@@ -239,12 +245,13 @@ struct sheaf_plugin {
     const struct sheaf_operator *const *operators;
     uint32_t operator_count;
     uint32_t reserved;
-    /* Environment check for `sheaf doctor`: calls `report` once per finding. May be NULL. Only here may it load libraries
-     * outside `open`. ok: 1 fine, 0 missing (`hint` says what to do). */
+    /* Environment check for `sheaf doctor`: calls `report` once per finding. May be NULL. Only here may it load
+     * libraries outside `open`. ok: 1 fine, 0 missing (`hint` says what to do). */
     void (*doctor)(void (*report)(void *cookie, int ok, const char *what, const char *hint), void *cookie);
 };
 
-/* The one symbol a plug-in exports: `const struct sheaf_plugin *sheaf_plugin(uint32_t host_abi)`. NULL: cannot serve it. */
+/* The one symbol a plug-in exports: `const struct sheaf_plugin *sheaf_plugin(uint32_t host_abi)`. NULL: cannot serve
+ * it. */
 typedef const struct sheaf_plugin *(*sheaf_plugin_function)(uint32_t host_abi);
 #define SHEAF_PLUGIN_SYMBOL "sheaf_plugin"
 

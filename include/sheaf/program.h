@@ -5,8 +5,8 @@
  * A Program is a static acyclic graph of sources, Calls and structural operations, built step by step here or read from
  * YAML or JSON. It compiles into an immutable Plan, which an engine runs. What a program means is in docs/SEMANTICS.md.
  *
- * Objects are not thread-safe; a Plan is immutable and may be shared by threads. Strings are copied. Port and Call names
- * share one name space. Steps may stand in any order: names are resolved at compile time.
+ * Objects are not thread-safe; a Plan is immutable and may be shared by threads. Strings are copied. Port and Call
+ * names share one name space. Steps may stand in any order: names are resolved at compile time.
  */
 #ifndef SHEAF_PROGRAM_H
 #define SHEAF_PROGRAM_H
@@ -83,8 +83,8 @@ enum {
 SHEAF_API int sheaf_program_create(const struct sheaf_registry *registry, struct sheaf_program **ret_program);
 SHEAF_API void sheaf_program_destroy(struct sheaf_program *program);
 
-/* The building functions record a step; what is wrong with it is said by sheaf_program_compile. They fail only for NULL,
- * empty names and memory. */
+/* The building functions record a step; what is wrong with it is said by sheaf_program_compile. They fail only for
+ * NULL, empty names and memory. */
 SHEAF_API int sheaf_program_source(struct sheaf_program *program, const char *port, sheaf_kind kind);
 SHEAF_API int sheaf_program_call(struct sheaf_program *program, const struct sheaf_call *call);
 SHEAF_API int sheaf_program_expand(struct sheaf_program *program, const char *const *groups, const char *const *as,
@@ -92,22 +92,24 @@ SHEAF_API int sheaf_program_expand(struct sheaf_program *program, const char *co
 /* `members` NULL: the first value. */
 SHEAF_API int sheaf_program_gather(struct sheaf_program *program, const char *const *values, const char *const *as,
                                    uint32_t count, const char *members, enum sheaf_gather_mode mode);
-SHEAF_API int sheaf_program_broadcast(struct sheaf_program *program, const char *port, const char *like, const char *as);
+SHEAF_API int sheaf_program_broadcast(struct sheaf_program *program, const char *port, const char *like,
+                                      const char *as);
 SHEAF_API int sheaf_program_filter(struct sheaf_program *program, const char *port, const char *mask, const char *as);
 /* An output. `file`: NULL, or the pattern of the file its items are written to, for hosts that write an output tree:
- * "{name}.md", "{name}.pages/{2:05}.jpg" ({name}: the source's path below its input folder; {k:0w}: the ordinal at depth
- * k plus 1, zero-padded; depth 1 is the root). */
+ * "{name}.md", "{name}.pages/{2:05}.jpg" ({name}: the source's path below its input folder; {k:0w}: the ordinal at
+ * depth k plus 1, zero-padded; depth 1 is the root). */
 SHEAF_API int sheaf_program_output(struct sheaf_program *program, const char *port, const char *file);
 
 /* Reads a program in the words of docs/PROGRAMS.md (YAML, of which JSON is a part). `name` is for messages. `overrides`
  * sets options of Calls, "call.option=value", and wins over the text. */
-SHEAF_API int sheaf_program_parse(struct sheaf_program *program, const char *name, const char *text, size_t length_bytes,
-                                  const char *const *overrides, size_t override_count, struct sheaf_error *error);
+SHEAF_API int sheaf_program_parse(struct sheaf_program *program, const char *name, const char *text,
+                                  size_t length_bytes, const char *const *overrides, size_t override_count,
+                                  struct sheaf_error *error);
 
 /* ---- compiling ---- */
 
-/* Checks everything docs/SEMANTICS.md section 6 names; SHEAF_E_REFUSED with error->row for the first refusal. The Program
- * may be destroyed afterwards, the registry not. */
+/* Checks everything docs/SEMANTICS.md section 6 names; SHEAF_E_REFUSED with error->row for the first refusal. The
+ * Program may be destroyed afterwards, the registry not. */
 SHEAF_API int sheaf_program_compile(const struct sheaf_program *program, struct sheaf_plan **ret_plan,
                                     struct sheaf_error *error);
 SHEAF_API void sheaf_plan_destroy(struct sheaf_plan *plan);
@@ -125,7 +127,7 @@ SHEAF_API int sheaf_plan_describe(const struct sheaf_plan *plan, const char *for
 struct sheaf_plan_port {
     uint32_t size;
     sheaf_kind kind;
-    uint32_t depth; /* of its Domain: 1 for the root Domain */
+    uint32_t depth;   /* of its Domain: 1 for the root Domain */
     uint32_t partial; /* it is itself a partial gather */
     const char *name;
     const char *file; /* pattern, or NULL */

@@ -2,9 +2,9 @@
 /*
  * Status codes, failure classes and error messages of the Sheaf API.
  *
- * Every function that can fail returns an int: 0, a negative errno value (-ENOENT, -ENOMEM, ...), or one of the negative
- * SHEAF_E codes below, which no errno value reaches. Where a `struct sheaf_error *` is taken it may be NULL; otherwise it
- * is filled with one line that says what failed, where, why, and what to try. The library never prints.
+ * Every function that can fail returns an int: 0, a negative errno value (-ENOENT, -ENOMEM, ...), or one of the
+ * negative SHEAF_E codes below, which no errno value reaches. Where a `struct sheaf_error *` is taken it may be NULL;
+ * otherwise it is filled with one line that says what failed, where, why, and what to try. The library never prints.
  */
 #ifndef SHEAF_STATUS_H
 #define SHEAF_STATUS_H
@@ -41,7 +41,10 @@ struct sheaf_error {
     uint32_t row; /* SHEAF_E_REFUSED: the row of the refusal table (docs/PROGRAMS.md), else 0 */
     char message[1020];
 };
-#define SHEAF_ERROR_INIT {sizeof(struct sheaf_error), 0, 0, ""}
+#define SHEAF_ERROR_INIT                                                                                               \
+    {                                                                                                                  \
+        sizeof(struct sheaf_error), 0, 0, ""                                                                           \
+    }
 
 /*
  * Why one Grain failed. The names are stable: they stand in manifest.jsonl, errors.jsonl and metrics.

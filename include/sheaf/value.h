@@ -2,8 +2,8 @@
 /*
  * Kinds and values: what flows between operators.
  *
- * A value is immutable once its row is answered. A `struct sheaf_value` is a view: it owns nothing. Who may read the memory
- * it points to, and for how long, is said where the value is handed over (operator.h, engine.h).
+ * A value is immutable once its row is answered. A `struct sheaf_value` is a view: it owns nothing. Who may read the
+ * memory it points to, and for how long, is said where the value is handed over (operator.h, engine.h).
  */
 #ifndef SHEAF_VALUE_H
 #define SHEAF_VALUE_H
@@ -31,7 +31,7 @@ enum {
 /* A kind: a base kind inside 0..255 lists. `list<list<i64>>` is SHEAF_LIST_OF(SHEAF_I64, 2). */
 typedef uint32_t sheaf_kind;
 #define SHEAF_LIST_OF(base, depth) ((sheaf_kind)(base) | (sheaf_kind)(depth) << 8)
-#define SHEAF_KIND_BASE(kind) ((kind) & 0xffu)
+#define SHEAF_KIND_BASE(kind) ((kind)&0xffu)
 #define SHEAF_KIND_DEPTH(kind) ((kind) >> 8 & 0xffu)
 
 enum sheaf_dtype {
