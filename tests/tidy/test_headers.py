@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_headers.py INCLUDE_DIR CC CXX: every public header compiles alone, as C (gnu17, c11) and as C++ (c++17), without a
-warning, and twice in one file."""
+"""test_headers.py INCLUDE_DIR CC CXX: every public header compiles alone, as C (gnu17, c11) and as C++ (c++17), without
+a warning, and twice in one file."""
 import os
 import shlex
 import subprocess
@@ -13,8 +13,8 @@ wrong = [] if names else [f"no headers in {include}/sheaf"]
 for name in names:
     text = f"#include <sheaf/{name}>\n#include <sheaf/{name}>\nint sheaf_header_test;\n"
     for compiler, language, standard in ((cc, "c", "gnu17"), (cc, "c", "c11"), (cxx, "c++", "c++17")):
-        command = shlex.split(compiler) + ["-x", language, f"-std={standard}", "-Wall", "-Wextra", "-Werror", "-pedantic",
-                                           "-fsyntax-only", "-I", include, "-"]
+        command = shlex.split(compiler) + ["-x", language, f"-std={standard}", "-Wall", "-Wextra", "-Werror"]
+        command += ["-pedantic", "-fsyntax-only", "-I", include, "-"]
         run = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
         if run.returncode != 0:
             wrong.append(f"{name} as {standard}:\n{run.stderr}")

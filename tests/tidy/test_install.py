@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_install.py SOURCE_DIR BUILD_DIR LIBSHEAF: the library exports only sheaf_ names; an installation into a folder has its
-parts in their places, names nothing of the build, moves to another place and runs there; a program builds against its
-pkg-config file."""
+"""test_install.py SOURCE_DIR BUILD_DIR LIBSHEAF: the library exports only sheaf_ names; an installation into a folder
+has its parts in their places, names nothing of the build, moves to another place and runs there; a program builds
+against its pkg-config file."""
 import glob
 import os
 import re
@@ -67,7 +67,8 @@ def check_installation(top):
     listed = subprocess.run([program, "ops"], capture_output=True, text=True, env=environment, check=False)
     if "pdf.open" not in listed.stdout:
         wrong.append(f"the moved program does not find its operators: {listed.stderr.strip()}")
-    checked = subprocess.run([program, "check", "documents"], capture_output=True, text=True, env=environment, check=False)
+    checked = subprocess.run([program, "check", "documents"], capture_output=True, text=True, env=environment,
+                             check=False)
     if checked.returncode != 0:
         wrong.append(f"the moved program does not find its pipeline: {checked.stderr.strip()}")
     check_client(prefix, package, environment)
@@ -78,7 +79,8 @@ def check_client(prefix, package, environment):
     with open(client, "w", encoding="utf-8") as file:
         file.write('#include <sheaf/sheaf.h>\nint main(void)\n{\n    return sheaf_version()[0] == 0;\n}\n')
     environment = {**environment, "PKG_CONFIG_PATH": os.path.dirname(package)}
-    flags = output("pkg-config", f"--define-variable=prefix={prefix}", "--cflags", "--libs", "sheaf", env=environment).split()
+    flags = output("pkg-config", f"--define-variable=prefix={prefix}", "--cflags", "--libs", "sheaf",
+                   env=environment).split()
     program = os.path.join(prefix, "client")
     subprocess.run(["cc", client, "-o", program, *flags], check=True)
     folder = next(flag[2:] for flag in flags if flag.startswith("-L"))

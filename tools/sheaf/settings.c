@@ -208,7 +208,7 @@ static void build_options(struct option *options, char *letters)
     options[count++] = (struct option){"help", no_argument, NULL, 'h'};
     options[count++] = (struct option){"version", no_argument, NULL, 'V'};
     options[count] = (struct option){0};
-    strcpy(letter, "hVi:s:");
+    memcpy(letter, "hVi:s:", sizeof "hVi:s:");
 }
 
 static int take_flag(struct settings *settings, int flag, const char *given, struct text *error)
