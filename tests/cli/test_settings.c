@@ -111,7 +111,7 @@ static void documents_flags_become_overrides_and_set_wins(void **state)
     int status = read_words(&settings, environment, &error, "run", "documents", "--lang", "eng+deu", "--images", "none",
                             "--set", "ocr.lang=fra", NULL);
     assert_int_equal(status, 0);
-    settings_overrides(&settings, &overrides);
+    assert_int_equal(settings_overrides(&settings, &overrides, &error), 0);
     bool has_lang = false, has_format = false;
     for (size_t i = 0; i < overrides.count; i++) {
         has_lang |= strcmp(overrides.items[i], "ocr.lang=eng+deu") == 0;
@@ -120,6 +120,26 @@ static void documents_flags_become_overrides_and_set_wins(void **state)
     assert_true(has_lang);
     assert_false(has_format); /* no images: no format for them */
     assert_string_equal(overrides.items[overrides.count - 1], "ocr.lang=fra");
+    text_list_free(&overrides);
+    settings_free(&settings);
+}
+
+static void a_password_file_becomes_a_list_for_every_call_that_opens(void **state)
+{
+    struct settings settings;
+    struct text error = {0};
+    struct text_list overrides = {0};
+    const char *environment[] = {NULL};
+    write_file("one\r\n\ntwo words\nthree");
+    assert_int_equal(read_words(&settings, environment, &error, "run", "documents", "--passwords", file_path, NULL), 0);
+    assert_int_equal(settings_overrides(&settings, &overrides, &error), 0);
+    assert_int_equal(overrides.count, 4);
+    assert_string_equal(overrides.items[0], "open.passwords=one,two words,three");
+    text_list_free(&overrides);
+    write_file("a,b\n");
+    assert_int_equal(settings_overrides(&settings, &overrides, &error), SHEAF_E_USAGE);
+    assert_non_null(strstr(error.data, "comma"));
+    text_free(&error);
     text_list_free(&overrides);
     settings_free(&settings);
 }
@@ -163,6 +183,7 @@ int main(void)
         cmocka_unit_test(flag_wins_over_environment_over_file_over_default),
         cmocka_unit_test(what_is_unknown_or_unfit_is_refused_with_a_suggestion),
         cmocka_unit_test(documents_flags_become_overrides_and_set_wins),
+        cmocka_unit_test(a_password_file_becomes_a_list_for_every_call_that_opens),
         cmocka_unit_test(inputs_may_follow_each_other),
         cmocka_unit_test(failures_are_allowed_by_count_or_percentage),
     };

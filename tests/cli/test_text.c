@@ -66,6 +66,19 @@ static void patterns_expand(void **state)
     assert_expands("{name}.{2:03}", large, 2, "a/b.pdf.123456790");
 }
 
+static void the_end_of_an_image_path_follows_its_media_type(void **state)
+{
+    struct text path = {0};
+    text_adds(&path, "x/00001.jpg");
+    pattern_fit_media_type(&path, "image/jpeg");
+    assert_string_equal(path.data, "x/00001.jpg");
+    pattern_fit_media_type(&path, "image/png");
+    assert_string_equal(path.data, "x/00001.png");
+    pattern_fit_media_type(&path, NULL);
+    assert_string_equal(path.data, "x/00001.png");
+    text_free(&path);
+}
+
 static void wrong_patterns_are_refused(void **state)
 {
     static const struct {
@@ -90,6 +103,7 @@ int main(void)
         cmocka_unit_test(json_writes_each_wrong_byte_as_a_lone_surrogate),
         cmocka_unit_test(the_nearest_word_is_suggested_or_none),
         cmocka_unit_test(patterns_expand),
+        cmocka_unit_test(the_end_of_an_image_path_follows_its_media_type),
         cmocka_unit_test(wrong_patterns_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

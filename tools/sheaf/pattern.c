@@ -96,3 +96,14 @@ void pattern_expand(const char *pattern, const char *name, const uint64_t *coord
         }
     }
 }
+
+void pattern_fit_media_type(struct text *path, const char *media_type)
+{
+    if (media_type == NULL || path->length < 4)
+        return;
+    char *end = path->data + path->length - 4;
+    if (strcmp(end, ".jpg") == 0 && strcmp(media_type, "image/png") == 0)
+        memcpy(end, ".png", 4);
+    else if (strcmp(end, ".png") == 0 && strcmp(media_type, "image/jpeg") == 0)
+        memcpy(end, ".jpg", 4);
+}

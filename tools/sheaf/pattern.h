@@ -16,4 +16,8 @@ int pattern_check(const char *pattern, uint32_t depth, const char **ret_reason);
 void pattern_expand(const char *pattern, const char *name, const uint64_t *coordinate, uint32_t depth,
                     struct text *path);
 
+/* A path that ends in .jpg or .png takes the other end when the value's media type is the other one, so that one
+ * pattern serves whatever format the pipeline was set to. */
+void pattern_fit_media_type(struct text *path, const char *media_type);
+
 #endif

@@ -88,7 +88,13 @@ static int compile(struct pipeline *pipeline, const struct settings *settings, c
     struct sheaf_error error = SHEAF_ERROR_INIT;
     struct sheaf_program *program = NULL;
     struct text_list overrides = {0};
-    settings_overrides(settings, &overrides);
+    struct text unread = {0};
+    if (settings_overrides(settings, &overrides, &unread) < 0) {
+        complain("%s", text_string(&unread));
+        text_free(&unread);
+        text_list_free(&overrides);
+        return EXIT_USAGE;
+    }
     int status = sheaf_program_create(pipeline->registry, &program);
     if (status == 0)
         status = sheaf_program_parse(program, pipeline->path.data, text_string(text), text->length,

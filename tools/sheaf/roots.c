@@ -172,6 +172,8 @@ static int build_output(struct root *root, const struct root_output *output, con
         size_t length;
         text_clear(&path);
         pattern_expand(output->pattern, name, item.coordinate, item.depth, &path);
+        if (item.value.kind == SHEAF_BYTES)
+            pattern_fit_media_type(&path, item.value.name);
         status = value_bytes(&item.value, &root->scalars, &data, &length);
         if (status == 0) {
             text_list_add(&root->paths, path.data);

@@ -55,21 +55,6 @@ static const struct setting table[SETTING_COUNT] = {
                         "form of what `plan` (text, dot) and `ops` (text, json) print"},
 };
 
-/* What the documents flags set in the pipeline: one flag may set options of several Calls. */
-static const struct {
-    enum setting_id setting;
-    const char *call_option;
-} sugar[] = {
-    {SETTING_LANG, "ocr.lang"},  {SETTING_OCR, "text.ocr"},          {SETTING_IMAGES, "text.images"},
-    {SETTING_DPI, "render.dpi"}, {SETTING_IMAGES, "picture.format"}, {SETTING_PASSWORDS, "open.passwords"},
-};
-
-/* Values at which an entry of the table above is left out: a picture needs no format when there are none. */
-static bool sugar_applies(const char *call_option, const char *value)
-{
-    return strcmp(call_option, "picture.format") != 0 || strcmp(value, "none") != 0;
-}
-
 enum { OPTION_BASE = 1000, OPTION_NO = 2000, OPTION_INPUT = 3000, OPTION_INCLUDE, OPTION_EXCLUDE, OPTION_SET };
 
 const struct setting *setting_at(enum setting_id id)
@@ -411,19 +396,4 @@ bool settings_failures_allowed(const struct settings *settings, uint64_t failure
     if (text[strlen(text) - 1] == '%')
         return (double)failures * 100 <= (double)amount * (double)inputs;
     return failures <= amount;
-}
-
-void settings_overrides(const struct settings *settings, struct text_list *ret_overrides)
-{
-    for (size_t i = 0; i < sizeof sugar / sizeof *sugar; i++) {
-        const char *value = settings_text(settings, sugar[i].setting);
-        if (!settings_given(settings, sugar[i].setting) || !sugar_applies(sugar[i].call_option, value))
-            continue;
-        struct text line = {0};
-        text_addf(&line, "%s=%s", sugar[i].call_option, value);
-        text_list_add(ret_overrides, line.data);
-        text_free(&line);
-    }
-    for (size_t i = 0; i < settings->overrides.count; i++)
-        text_list_add(ret_overrides, settings->overrides.items[i]);
 }
