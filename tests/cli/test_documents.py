@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_documents.py SHEAF corpus|determinism|resume: the documents pipeline over the corpus of real files (SHEAF_SHARED/corpus,
-skipped where there is none).
+"""test_documents.py SHEAF corpus|determinism|resume: the documents pipeline over the corpus of real files
+(SHEAF_SHARED/corpus; skipped where there is none).
 
 corpus        the corpus's own check
-determinism   1, 2 and 7 workers, and once more: the same trees, byte for byte, but for run.json, times and the order of lines
+determinism   1, 2 and 7 workers, and once more: the same trees byte for byte, but for run.json, times, order of lines
 resume        interrupted again and again, then finished: the same tree as without interruption
 """
 import os

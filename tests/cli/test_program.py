@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_program.py SHEAF MAKE_SAMPLES: the program as a person meets it. Usage and its errors, exit codes, settings, then the
+"""test_program.py SHEAF MAKE_SAMPLES: the program as a person meets it. Usage and errors, exit codes, settings, then the
 documents pipeline over the sample set: statuses, files, names that are bytes, going on, passwords, lists."""
 import json
 import os
@@ -62,7 +62,8 @@ def check_nothing(checks):
     os.mkdir(checks.path("empty"))
     with open(checks.path("empty", ".hidden"), "w", encoding="utf-8"):
         pass
-    checks.expect_exit(5, "run", "documents", "-i", checks.path("empty"), "-o", checks.path("none"), says="nothing to do")
+    checks.expect_exit(5, "run", "documents", "-i", checks.path("empty"), "-o", checks.path("none"),
+                       says="nothing to do")
     checks.expect_exit(5, "run", "documents", "--files-from", "-", "-o", checks.path("none"), input=b"\n\n")
     checks.expect(not os.path.exists(checks.path("none")), "a run without sources made its output folder")
 
@@ -84,8 +85,8 @@ def check_samples(checks, make_samples):
     checks.expect(run.stdout == b"", "a run prints to standard output")
     rows, ledger = tool.read_manifest(tree), tool.read_ledger(tree)
     checks.expect(tool.balance(ledger) is None, f"run.json: {tool.balance(ledger)}")
-    wanted = {"one-page.pdf": 1, "five-pages.pdf": 5, "two-columns.pdf": 2, "encrypted.pdf": 1, "scanned.pdf": 1, "notice.png": 1,
-              "Überblick (Größe) €.pdf": 1}
+    wanted = {"one-page.pdf": 1, "five-pages.pdf": 5, "two-columns.pdf": 2, "encrypted.pdf": 1, "scanned.pdf": 1,
+              "notice.png": 1, "Überblick (Größe) €.pdf": 1}
     for name, pages in wanted.items():
         row = rows.get(name, {})
         checks.expect(row.get("status") == "ok" and row.get("pages") == pages, f"{name}: {row}")
@@ -97,7 +98,7 @@ def check_samples(checks, make_samples):
     checks.expect(len(rows) == 8 and ledger["inputs"] == 8 and ledger["failed"] == 1, f"ledger: {sorted(rows)}")
     errors = tool.read_lines(os.path.join(tree, "errors.jsonl"))
     checks.expect([os.path.basename(row["source"]) for row in errors] == ["broken.pdf"], f"errors.jsonl: {errors}")
-    for key in ("root", "coordinate", "page", "call", "operator", "version", "class", "message", "attempt", "elapsed_ms"):
+    for key in "root coordinate page call operator version class message attempt elapsed_ms".split():
         checks.expect(all(key in row for row in errors), f"errors.jsonl has no {key}")
     check_texts(checks, rows)
     return samples, tree, arguments
@@ -117,7 +118,8 @@ def check_texts(checks, rows):
     checks.expect("Übermaß: 5 €" in markdown("Überblick (Größe) €.pdf"), "umlauts")
     checks.expect("Behind a password" in markdown("encrypted.pdf"), "encrypted.pdf: text")
     for name in ("scanned.pdf", "notice.png"):
-        read = sum(word in markdown(name).upper().split() for word in "THIS PAGE IS PICTURE NO TEXT LAYER ONLY CAN READ".split())
+        seen = markdown(name).upper().split()
+        read = sum(word in seen for word in "THIS PAGE IS PICTURE NO TEXT LAYER ONLY CAN READ".split())
         checks.expect(read >= 7, f"{name}: OCR read {read} of 10 words: {markdown(name)}")
 
 
@@ -144,8 +146,8 @@ def check_names(checks, samples):
     """Any byte but NUL and slash, names at the limit, and two that differ only where they are cut."""
     folder, tree = os.fsencode(checks.path("names")), os.fsencode(checks.path("names-tree"))
     os.mkdir(folder)
-    names = [b"caf\xe9.pdf", b"a b\n\"c\".pdf", b"\xff\xfe", b"%.pdf", b"con.pdf", b"x" * 240 + b"1.pdf", b"x" * 240 + b"2.pdf",
-             b"-dash.pdf", "文書.pdf".encode(), b"manifest.jsonl", b"run.json"]
+    names = [b"caf\xe9.pdf", b"a b\n\"c\".pdf", b"\xff\xfe", b"%.pdf", b"con.pdf", b"x" * 240 + b"1.pdf",
+             b"x" * 240 + b"2.pdf", b"-dash.pdf", "文書.pdf".encode(), b"manifest.jsonl", b"run.json"]
     with open(os.path.join(samples, "notice.png"), "rb") as file:
         content = file.read()
     with open(os.path.join(samples, "reports", "two-columns.pdf"), "rb") as file:
@@ -159,18 +161,20 @@ def check_names(checks, samples):
     checks.expect(seen == sorted(names), f"names: {seen}")
     outputs = [os.fsencode(output) for row in rows for output in row["outputs"]]
     checks.expect(len(outputs) == len(set(outputs)), "two sources have one output")
-    checks.expect(all(os.path.isfile(os.path.join(tree, output)) for output in outputs), "names: an output is not there")
+    missing = [output for output in outputs if not os.path.isfile(os.path.join(tree, output))]
+    checks.expect(not missing, f"names: outputs are not there: {missing}")
 
 
 def check_lists(checks, samples):
     listed = [os.path.join(samples, "scanned.pdf"), os.path.join(samples, "missing.pdf"), samples]
-    run = checks.expect_exit(3, "run", "documents", "--files-from", "-", "-0", "-o", checks.path("listed"), "--progress", "json",
-                             input="\0".join(listed).encode())
+    run = checks.expect_exit(3, "run", "documents", "--files-from", "-", "-0", "-o", checks.path("listed"),
+                             "--progress", "json", input="\0".join(listed).encode())
     rows = tool.read_manifest(checks.path("listed"))
     checks.expect(rows.get("scanned.pdf", {}).get("status") == "ok", f"listed: {rows}")
     for name in ("missing.pdf", "samples"):
         row = rows.get(name, {})
-        checks.expect(row.get("status") == "failed" and row.get("class") == "unreadable" and row.get("message"), f"{name}: {row}")
+        checks.expect(row.get("status") == "failed" and row.get("class") == "unreadable" and row.get("message"),
+                      f"{name}: {row}")
     for line in run.stderr.splitlines():
         if line.startswith(b"{"):
             json.loads(line)
@@ -208,8 +212,8 @@ def check_interrupt(checks, make_samples):
 
 def main():
     checks = tool.Checks(sys.argv[1])
-    for name in [name for name in os.environ if name.startswith("SHEAF_") and name in ("SHEAF_CONFIG", "SHEAF_WORKERS")]:
-        del os.environ[name]
+    for name in ("CONFIG", "WORKERS", "MEMORY", "LANG", "OCR", "IMAGES", "DPI", "PASSWORDS", "TIMEOUT", "PROGRESS"):
+        os.environ.pop("SHEAF_" + name, None)
     os.environ["XDG_CONFIG_HOME"] = checks.folder
     check_usage(checks)
     check_settings(checks)

@@ -73,7 +73,7 @@ def balance(ledger):
 
 
 def snapshot(tree):
-    """Everything in a tree that must not depend on time: path -> bytes; lines of manifest and errors sorted, timing out."""
+    """What of a tree must not depend on time: path -> bytes; lines of manifest and errors sorted, without times."""
     files = {}
     for folder, _, names in os.walk(os.fsencode(tree)):
         for name in names:
