@@ -3,31 +3,28 @@
  * Compiles every conformance case: what must be refused is refused by the right row, everything else compiles with the
  * right warnings. Reads the cases of conformance/handed below SHEAF_SHARED; skipped where that folder is absent.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <glob.h>
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "program/plan.h"
-#include "program/registry.h"
-#include "tests/common/operator_signatures.h"
+#include "program/canonical.h"
+#include "tests/program/plan_check.h"
 
 struct tally {
     struct sheaf_registry *registry;
     unsigned cases, wrong;
 };
 
-/* The program alone, as text, without what the input and the expectation are. */
-static char *program_text(const json_t *spec)
+/* The program alone, as text, without the input and the expectation; its steps in a random order if wanted. */
+static char *program_text(const json_t *spec, bool shuffled)
 {
     json_t *program = json_object();
+    json_t *steps = json_object_get(spec, "steps");
+    for (size_t i = json_array_size(steps); shuffled && i > 1; i--) {
+        size_t j = (size_t)random() % i;
+        json_t *one = json_incref(json_array_get(steps, i - 1));
+        json_array_set(steps, i - 1, json_array_get(steps, j));
+        json_array_set_new(steps, j, one);
+    }
     static const char *const keys[] = {"sources", "steps", "outputs"};
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
         json_object_set(program, keys[i], json_object_get(spec, keys[i]));
@@ -50,6 +47,24 @@ static void check_warnings(struct tally *tally, const json_t *spec, const struct
     print_error("%s: warnings %#x, wanted %#x\n", json_string_value(json_object_get(spec, "name")), got, wanted);
 }
 
+/* Whatever the order of the steps, the Plan is the same. */
+static void check_order(struct tally *tally, const json_t *spec, const struct sheaf_plan *plan)
+{
+    char *text = program_text(spec, true);
+    struct sheaf_plan *other = must_compile(tally->registry, text);
+    char *wanted, *got;
+    assert_int_equal(plan_canonical_text(plan, &wanted), 0);
+    assert_int_equal(plan_canonical_text(other, &got), 0);
+    assert_string_equal(got, wanted);
+    assert_int_equal(other->port_count, plan->port_count);
+    for (uint32_t i = 0; i < plan->port_count; i++)
+        assert_string_equal(other->ports[i].name, plan->ports[i].name);
+    free(wanted);
+    free(got);
+    sheaf_plan_destroy(other);
+    free(text);
+}
+
 static void check_case(struct tally *tally, const json_t *spec)
 {
     const char *name = json_string_value(json_object_get(spec, "name"));
@@ -57,7 +72,7 @@ static void check_case(struct tally *tally, const json_t *spec)
     struct sheaf_error error = SHEAF_ERROR_INIT;
     struct sheaf_program *program;
     struct sheaf_plan *plan = NULL;
-    char *text = program_text(spec);
+    char *text = program_text(spec, false);
     assert_int_equal(sheaf_program_create(tally->registry, &program), 0);
     int status = sheaf_program_parse(program, name, text, strlen(text), NULL, 0, &error);
     if (status == 0)
@@ -68,6 +83,8 @@ static void check_case(struct tally *tally, const json_t *spec)
         print_error("%s: status %d, row %u, wanted row %u: %s\n", name, status, error.row, row, error.message);
     } else if (status == 0) {
         check_warnings(tally, spec, plan);
+        check_plan(plan);
+        check_order(tally, spec, plan);
     } else if (getenv("SHEAF_TEST_SHOW")) {
         print_message("%2u %s\n", error.row, error.message);
     }
@@ -95,6 +112,9 @@ static void check_file(struct tally *tally, const char *path)
 static void test_cases(void **state)
 {
     const glob_t *files = *state;
+    unsigned seed = 20240229;
+    srandom(seed);
+    print_message("seed %u\n", seed);
     struct tally tally = {0};
     assert_int_equal(sheaf_registry_create(&tally.registry), 0);
     assert_int_equal(registry_add_plugin(tally.registry, &operator_signatures, NULL, NULL), 0);
