@@ -93,6 +93,7 @@ static int open_run(void *state, const struct sheaf_row *row, char *message)
         status = document_info_encode(document, &info, &info_bytes);
     document_release(document);
     if (status < 0) {
+        document_evict(row->key); /* a row that does not answer keeps nothing */
         if (failure.class_id)
             return page_operator_fail(common, row, &failure);
         snprintf(message, 512, "pages could not be handed on: %s", strerror(-status));
