@@ -115,7 +115,7 @@ static void documents_flags_become_overrides_and_set_wins(void **state)
     bool has_lang = false, has_format = false;
     for (size_t i = 0; i < overrides.count; i++) {
         has_lang |= strcmp(overrides.items[i], "ocr.lang=eng+deu") == 0;
-        has_format |= strncmp(overrides.items[i], "picture.format=", 15) == 0;
+        has_format |= strncmp(overrides.items[i], "encode.format=", 14) == 0;
     }
     assert_true(has_lang);
     assert_false(has_format); /* no images: no format for them */

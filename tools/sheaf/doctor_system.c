@@ -35,25 +35,30 @@ static bool read_line(const char *path, char *ret_line, size_t bytes)
 
 static void check_huge_pages(struct doctor *doctor, int descriptor)
 {
-    char *memory = mmap(NULL, 2 * HUGE_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    /* A huge page needs its place in memory and in the file to be multiples of its size: map at one inside a
+     * reservation. */
+    char *space = mmap(NULL, 2 * HUGE_PAGE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *place = space + (HUGE_PAGE_BYTES - (uintptr_t)space % HUGE_PAGE_BYTES) % HUGE_PAGE_BYTES;
+    char *memory = MAP_FAILED;
+    if (space != MAP_FAILED)
+        memory = mmap(place, HUGE_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, descriptor, 0);
     if (memory == MAP_FAILED) {
         doctor_report(doctor, FINDING_MISSING, "mapping of shared memory", strerror(errno));
         return;
     }
-    char *aligned = memory + (HUGE_PAGE_BYTES - (uintptr_t)memory % HUGE_PAGE_BYTES) % HUGE_PAGE_BYTES;
-    memset(memory, 1, 2 * HUGE_PAGE_BYTES);
-    if (madvise(aligned, HUGE_PAGE_BYTES, MADV_COLLAPSE) == 0)
+    memset(memory, 1, HUGE_PAGE_BYTES);
+    if (madvise(memory, HUGE_PAGE_BYTES, MADV_COLLAPSE) == 0)
         doctor_report(doctor, FINDING_OK, "huge pages (2 MiB, collapsed on demand)", "");
     else
         doctor_report(doctor, FINDING_WARN, "huge pages: not to be had, sharing memory costs more",
                       errno == EINVAL ? "Linux 6.1 or later with transparent huge pages" : strerror(errno));
-    munmap(memory, 2 * HUGE_PAGE_BYTES);
+    munmap(space, 2 * HUGE_PAGE_BYTES);
 }
 
 static void check_memfd(struct doctor *doctor)
 {
     int descriptor = memfd_create("sheaf-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (descriptor < 0 || ftruncate(descriptor, 2 * HUGE_PAGE_BYTES) < 0) {
+    if (descriptor < 0 || ftruncate(descriptor, HUGE_PAGE_BYTES) < 0) {
         doctor_report(doctor, FINDING_MISSING, "shared memory (memfd)", strerror(errno));
     } else {
         doctor_report(doctor, FINDING_OK, "shared memory (memfd; /dev/shm is not used)", "");

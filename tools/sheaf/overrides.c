@@ -22,7 +22,7 @@ static const struct {
     {SETTING_LANG, AS_IT_IS, "ocr.lang"},
     {SETTING_OCR, AS_IT_IS, "text.ocr"},
     {SETTING_IMAGES, AS_IT_IS, "text.images"},
-    {SETTING_IMAGES, UNLESS_NONE, "picture.format"},
+    {SETTING_IMAGES, UNLESS_NONE, "encode.format"},
     {SETTING_DPI, AS_IT_IS, "render.dpi"},
     {SETTING_PASSWORDS, LINES_OF_FILE, "open.passwords"},
     {SETTING_PASSWORDS, LINES_OF_FILE, "text.passwords"},
