@@ -262,9 +262,89 @@ static void test_describe(void **state)
     sheaf_plan_destroy(plan);
 }
 
+static int run(void *state, const struct sheaf_row *row, char *message)
+{
+    return -1;
+}
+
+/* An operator with what those of the conformance cases lack: one variable at two places, an input that may be left out,
+ * ranges, and the other types of options. */
+static const struct sheaf_port rich_inputs[] = {{"x", SHEAF_ANY, 0, NULL},
+                                                {"xs", SHEAF_LIST_OF(SHEAF_ANY, 1), 0, NULL},
+                                                {"extra", SHEAF_I64, SHEAF_PORT_OPTIONAL, NULL}};
+static const struct sheaf_port rich_outputs[] = {{"y", SHEAF_LIST_OF(SHEAF_ANY, 2), 0, NULL}};
+static const struct sheaf_option rich_options[] = {
+    {.name = "n", .type = SHEAF_OPTION_I64, .fallback = {.type = SHEAF_OPTION_I64, .i64 = 3}, .min = 1, .max = 5},
+    {.name = "rate", .type = SHEAF_OPTION_F64, .fallback = {.type = SHEAF_OPTION_F64, .f64 = 0.5}},
+    {.name = "languages", .type = SHEAF_OPTION_TEXT_LIST, .fallback = {.type = SHEAF_OPTION_TEXT_LIST}},
+    {.name = "bins", .type = SHEAF_OPTION_I64_LIST, .fallback = {.type = SHEAF_OPTION_I64_LIST}, .min = 0, .max = 9},
+};
+static const struct sheaf_operator rich = {
+    .size = sizeof(rich),
+    .name = "rich",
+    .version = "2",
+    .inputs = rich_inputs,
+    .outputs = rich_outputs,
+    .options = rich_options,
+    .input_count = 3,
+    .output_count = 1,
+    .option_count = 4,
+    .timeout_ms = 77,
+    .batch_rows = 9,
+    .run = run,
+};
+static const struct sheaf_operator *const rich_operators[] = {&rich};
+static const struct sheaf_plugin rich_plugin = {
+    .size = sizeof(rich_plugin),
+    .abi = SHEAF_OPERATOR_ABI,
+    .name = "rich",
+    .version = "1",
+    .operators = rich_operators,
+    .operator_count = 1,
+};
+
+#define RICH "sources: {t: text, l: list<text>, i: i64}\noutputs: y\nsteps:\n- {call: f, op: rich, out: y, "
+
+static void test_rich_operator(void **state)
+{
+    struct sheaf_plan *plan = plan_of(RICH "in: [t, l]}");
+    const struct plan_call *call = &plan->calls[0];
+    assert_int_equal(plan->ports[find_port(plan, "y")].kind, SHEAF_LIST_OF(SHEAF_TEXT, 2));
+    assert_true(call->input_count == 2 && call->timeout_ms == 77 && call->batch_rows == 9);
+    assert_true(call->options[0].i64 == 3 && call->options[1].f64 == 0.5 && call->options[2].count == 0);
+    sheaf_plan_destroy(plan);
+
+    plan = plan_of(RICH "in: [t, l, i], with: {n: 5, rate: 2, languages: [eng, '12'], bins: []}}");
+    call = &plan->calls[0];
+    assert_true(call->input_count == 3 && call->options[0].i64 == 5);
+    assert_true(call->options[1].type == SHEAF_OPTION_F64 && call->options[1].f64 == 2.0);
+    assert_string_equal(call->options[2].texts[1], "12");
+    sheaf_plan_destroy(plan);
+
+    static const struct {
+        const char *text, *says;
+    } wrong[] = {
+        {RICH "in: [i, l]}", "Port \"l\" is list<text>, but input \"xs\" of operator \"rich\" must be list<i64>"},
+        {RICH "in: [t]}", "\"xs\" is missing"},
+        {RICH "in: [t, l, i, i]}", "too many"},
+        {RICH "in: [t, l], with: {n: 6}}", "\"n\" is 6; write one between 1 and 5"},
+        {RICH "in: [t, l], with: {bins: [1, 10]}}", "\"bins\" is 10"},
+        {RICH "in: [t, l], with: {languages: [1]}}", "\"languages\" is list<i64>, but must be list<text>"},
+        {RICH "in: [t, l], with: {rate: fast}}", "\"rate\" is text, but must be f64"},
+        {RICH "in: [t, l], with: {n: 1, n: 2}}", "given twice"},
+    };
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        struct sheaf_error error;
+        assert_int_equal(try_compile(registry, wrong[i].text, NULL, 0, &plan, &error), SHEAF_E_REFUSED);
+        if (error.row != 7 || !strstr(error.message, wrong[i].says))
+            fail_msg("row %u, \"%s\" does not say: %s", error.row, error.message, wrong[i].says);
+    }
+}
+
 static int create(void **state)
 {
     registry = test_registry();
+    assert_int_equal(registry_add_plugin(registry, &rich_plugin, NULL, NULL), 0);
     return 0;
 }
 
@@ -280,7 +360,7 @@ int main(void)
         cmocka_unit_test(test_interning), cmocka_unit_test(test_broadcast_chain), cmocka_unit_test(test_kinds),
         cmocka_unit_test(test_options),   cmocka_unit_test(test_liveness),        cmocka_unit_test(test_priorities),
         cmocka_unit_test(test_finality),  cmocka_unit_test(test_pools),           cmocka_unit_test(test_fingerprint),
-        cmocka_unit_test(test_describe),
+        cmocka_unit_test(test_describe),  cmocka_unit_test(test_rich_operator),
     };
     return cmocka_run_group_tests(tests, create, destroy);
 }
