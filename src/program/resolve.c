@@ -31,6 +31,12 @@ static int define(struct compile *compile, uint32_t step_index, uint32_t slot, c
     uint32_t known = compile->name_slots[at];
     if (known != PLAN_NONE) {
         const struct program_step *first = &steps[compile->names[known].step];
+        if (compile->names[known].step == step_index)
+            return compile_refuse(
+                compile, 9, first,
+                "the name \"%s\" is defined twice in this step; Ports and Calls share one name space, "
+                "rename one of them",
+                name);
         return compile_refuse(compile, 9, &steps[step_index],
                               "the name \"%s\" is defined twice, first by %s \"%s\"; Ports and Calls share one name "
                               "space, rename one of them",
