@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory for values. Every allocation has headroom before its data, where the prefix of a value (media type, tensor
- * shape, path) can be written when it is answered, so that answering moves nothing. The last 8 bytes of the headroom
- * say how long it is: from the offset of the data alone the allocation is found again when the shard says FREE.
+ * Memory for values. An allocation is a head of 64 bytes, room for a prefix (media type, tensor shape, path; may be
+ * none), and the data, so that answering moves nothing:
+ *
+ *     start         start + 64          start + headroom
+ *     | head        | room for a prefix | data ...
+ *                  ^ trailer           ^ trailer         (one and the same without room)
+ *
+ * A value's memory begins at its prefix or, without one, at its data; before either place stands a trailer from which
+ * the allocation is found again when the shard says FREE.
  */
 #include <assert.h>
 #include <errno.h>
@@ -10,16 +16,17 @@
 
 #include "worker/worker.h"
 
-#define TRAILER_MAGIC 0x6d736866u
-#define LARGE_BYTES 4096u   /* from here on room for a tensor's shape costs nothing that counts */
-#define LARGE_HEADROOM 192u /* struct sheaf_tensor and the trailer */
-#define WAIT_ROUNDS_MAX 3u  /* chunks come scattered: ask again before giving up on a run of them */
+#define MAGIC_DATA 0x6d736866u   /* before the data */
+#define MAGIC_PREFIX 0x6d736870u /* before the room for a prefix */
+#define LARGE_BYTES 4096u        /* from here on room for a tensor's shape costs nothing that counts */
+#define LARGE_HEADROOM (PAYLOAD_HEAD_BYTES + 192u)
+#define WAIT_ROUNDS_MAX 3u /* chunks come scattered: ask again before giving up on a run of them */
 
 struct trailer {
-    uint32_t headroom_bytes;
+    uint32_t headroom_bytes; /* from the start to the data */
     uint32_t magic;
 };
-static_assert(LARGE_HEADROOM >= sizeof(struct sheaf_tensor) + sizeof(struct trailer), "a shape fits");
+static_assert(192u >= sizeof(struct sheaf_tensor) + sizeof(struct trailer), "a shape fits");
 
 static struct trailer *trailer_of(const void *memory)
 {
@@ -28,12 +35,12 @@ static struct trailer *trailer_of(const void *memory)
 
 uint32_t payload_usual_headroom(size_t bytes)
 {
-    return bytes >= LARGE_BYTES ? LARGE_HEADROOM : PAYLOAD_ALIGNMENT;
+    return bytes >= LARGE_BYTES ? LARGE_HEADROOM : PAYLOAD_HEAD_BYTES;
 }
 
 uint32_t payload_headroom(const void *memory)
 {
-    assert(trailer_of(memory)->magic == TRAILER_MAGIC);
+    assert(trailer_of(memory)->magic == MAGIC_DATA);
     return trailer_of(memory)->headroom_bytes;
 }
 
@@ -117,6 +124,8 @@ static void *alloc_patiently(struct worker_row *row, void *memory, size_t bytes)
         payload_arena_purge(worker->arena);
         got = alloc_now(worker, memory, bytes);
     }
+    /* Nothing is wanted any more: an answer of no is not given twice. */
+    store_release_u64(&worker->lane.counters->wanted_chunks, worker->pages.leased_chunks);
     set_waiting(row, false);
     return got;
 }
@@ -133,7 +142,8 @@ static void count_live(struct sheaf_worker *worker, int64_t count, int64_t bytes
 static void *set_up(struct sheaf_worker *worker, char *start, uint32_t headroom_bytes)
 {
     char *memory = start + headroom_bytes;
-    *trailer_of(memory) = (struct trailer){headroom_bytes, TRAILER_MAGIC};
+    *trailer_of(start + PAYLOAD_HEAD_BYTES) = (struct trailer){headroom_bytes, MAGIC_PREFIX};
+    *trailer_of(memory) = (struct trailer){headroom_bytes, MAGIC_DATA};
     count_live(worker, 1, (int64_t)payload_arena_usable_bytes(worker->arena, start));
     return memory;
 }
@@ -166,6 +176,7 @@ void payload_free(struct sheaf_worker *worker, void *memory)
 {
     char *start = start_of(memory);
     count_live(worker, -1, -(int64_t)payload_arena_usable_bytes(worker->arena, start));
+    trailer_of(start + PAYLOAD_HEAD_BYTES)->magic = 0;
     trailer_of(memory)->magic = 0;
     payload_arena_free(worker->arena, start);
 }
@@ -177,7 +188,12 @@ int payload_free_at(struct sheaf_worker *worker, uint32_t segment_number, uint64
         return -ENOENT;
     char *memory = segment_at(segment, offset, 1);
     /* What was freed before, or is no start of a value, has no trailer: such an order is dropped, not obeyed. */
-    if (memory == NULL || trailer_of(memory)->magic != TRAILER_MAGIC)
+    if (memory == NULL)
+        return -ENOENT;
+    struct trailer trailer = *trailer_of(memory);
+    if (trailer.magic == MAGIC_PREFIX)
+        memory += trailer.headroom_bytes - PAYLOAD_HEAD_BYTES;
+    else if (trailer.magic != MAGIC_DATA)
         return -ENOENT;
     payload_free(worker, memory);
     return 0;

@@ -327,9 +327,13 @@ int publish_value(struct worker_row *row, const struct sheaf_value *value, struc
         if (bytes > payload_bytes(row->worker, data))
             status = -EINVAL;
     }
-    uint32_t room = data != NULL ? payload_headroom(data) - 8 : 0;
+    uint32_t room = data != NULL && payload_headroom(data) > PAYLOAD_HEAD_BYTES
+                        ? payload_headroom(data) - PAYLOAD_HEAD_BYTES - 8
+                        : 0;
     if (status == 0 && (data == NULL || prefix.bytes > room)) {
-        uint32_t headroom = (uint32_t)align_up(prefix.bytes + 8, PAYLOAD_ALIGNMENT);
+        uint32_t headroom = PAYLOAD_HEAD_BYTES;
+        if (prefix.bytes > 0)
+            headroom += (uint32_t)align_up(prefix.bytes + 8, PAYLOAD_ALIGNMENT);
         char *copy = payload_new(row, bytes, headroom);
         if (copy != NULL && bytes > 0)
             memcpy(copy, value->data, bytes);
@@ -345,7 +349,7 @@ int publish_value(struct worker_row *row, const struct sheaf_value *value, struc
     }
     struct value_ref ref = {.kind = value->kind, .length = value->length_bytes};
     if (prefix.bytes > 0)
-        ref.prefix = (uint16_t)payload_headroom(data);
+        ref.prefix = (uint16_t)(payload_headroom(data) - PAYLOAD_HEAD_BYTES);
     write_prefix(data - ref.prefix, value, &prefix);
     locate(row->worker, data, &ref);
     ref.hash = hash_of(row->worker, data, bytes);

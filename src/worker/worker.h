@@ -158,8 +158,10 @@ void announce(struct sheaf_worker *worker);
 
 /* --- payload.c --- */
 
-/* Memory with `headroom_bytes` (a multiple of 64) before it, waiting for more chunks if need be. NULL: none to be had.
- */
+#define PAYLOAD_HEAD_BYTES PAYLOAD_ALIGNMENT /* of every headroom; what is more is room for a prefix */
+
+/* Memory with `headroom_bytes` (a multiple of 64, at least PAYLOAD_HEAD_BYTES) before it, waiting for more chunks if
+ * need be. NULL: none to be had. */
 void *payload_new(struct worker_row *row, size_t bytes, uint32_t headroom_bytes);
 void *payload_resize(struct worker_row *row, void *memory, size_t bytes);
 void payload_free(struct sheaf_worker *worker, void *memory);
@@ -168,7 +170,7 @@ size_t payload_bytes(const struct sheaf_worker *worker, const void *memory);
 uint32_t payload_headroom(const void *memory);
 /* Room that host.alloc leaves before memory of that size. */
 uint32_t payload_usual_headroom(size_t bytes);
-/* Frees what a reference names. -ENOENT: it names nothing of ours. */
+/* Frees the value whose memory (its prefix, or else its data) begins there. -ENOENT: nothing of ours does. */
 int payload_free_at(struct sheaf_worker *worker, uint32_t segment, uint64_t offset);
 
 /* --- publish.c --- */

@@ -356,8 +356,9 @@ void mini_order(struct mini *mini, enum control_kind kind, uint32_t segment, uin
 
 void mini_free(struct mini *mini, const struct value_ref *ref)
 {
+    bool list = SHEAF_KIND_DEPTH(ref->kind) != 0;
     if (ref->segment != VALUE_INLINE)
-        mini_order(mini, CONTROL_FREE, ref->segment, ref->offset);
+        mini_order(mini, CONTROL_FREE, ref->segment, ref->offset - (list ? 0 : ref->prefix));
 }
 
 const void *mini_data(const struct mini *mini, const struct value_ref *ref)
