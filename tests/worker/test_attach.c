@@ -38,6 +38,37 @@ static void *send_it(void *context)
     return NULL;
 }
 
+static void check_hello(const struct attach_hello *got, const struct attach_segment *segments)
+{
+    assert_int_equal(got->worker, 9);
+    assert_true(got->crowded);
+    assert_string_equal(got->run_id, "run");
+    assert_null(got->data_path);
+    assert_int_equal(inode_of(got->lane_own_fd), inode_of(segments[2].fd));
+    assert_int_equal(got->lane_orders_fd, -1);
+    assert_int_equal(inode_of(got->shards[0].notice_fd), inode_of(segments[1].fd));
+    assert_int_equal(got->segment_count, SEGMENTS);
+    for (uint32_t at = 0; at < SEGMENTS; at++) {
+        assert_int_equal(inode_of(got->segments[at].fd), inode_of(segments[at].fd));
+        assert_int_equal(got->segments[at].own, at == 3);
+    }
+    assert_int_equal(got->chunks[0].chunk, 31);
+}
+
+static void check_call(const struct attach_call *back)
+{
+    assert_string_equal(back->plugin_path, "/opt/\xff/x.so");
+    assert_int_equal(back->group_outputs, UINT64_C(1) << 63);
+    assert_int_equal(back->memory_budget_bytes, UINT64_MAX);
+    assert_int_equal(back->output_kinds[1], SHEAF_LIST_OF(SHEAF_I64, 2));
+    assert_int_equal(back->options[1].i64, -9);
+    assert_true(back->options[2].f64 == 0.1);
+    assert_string_equal(back->options[3].text, "a\nb");
+    assert_int_equal(back->options[4].i64s[0], INT64_MIN);
+    assert_int_equal(back->options[4].i64s[2], INT64_MAX);
+    assert_string_equal(back->options[5].texts[1], "eng");
+}
+
 /* More descriptors than one message takes, every type of option, a path that is no UTF-8. */
 static void test_hello_arrives_whole(void **state)
 {
@@ -99,30 +130,8 @@ static void test_hello_arrives_whole(void **state)
     pthread_join(thread, NULL);
     assert_int_equal(sender.status, 0);
 
-    assert_int_equal(got.worker, 9);
-    assert_true(got.crowded);
-    assert_string_equal(got.run_id, "run");
-    assert_null(got.data_path);
-    assert_int_equal(inode_of(got.lane_own_fd), inode_of(segments[2].fd));
-    assert_int_equal(got.lane_orders_fd, -1);
-    assert_int_equal(inode_of(got.shards[0].notice_fd), inode_of(segments[1].fd));
-    assert_int_equal(got.segment_count, SEGMENTS);
-    for (uint32_t at = 0; at < SEGMENTS; at++) {
-        assert_int_equal(inode_of(got.segments[at].fd), inode_of(segments[at].fd));
-        assert_int_equal(got.segments[at].own, at == 3);
-    }
-    assert_int_equal(got.chunks[0].chunk, 31);
-    const struct attach_call *back = &got.calls[0];
-    assert_string_equal(back->plugin_path, "/opt/\xff/x.so");
-    assert_int_equal(back->group_outputs, UINT64_C(1) << 63);
-    assert_int_equal(back->memory_budget_bytes, UINT64_MAX);
-    assert_int_equal(back->output_kinds[1], kinds[1]);
-    assert_int_equal(back->options[1].i64, -9);
-    assert_true(back->options[2].f64 == 0.1);
-    assert_string_equal(back->options[3].text, "a\nb");
-    assert_int_equal(back->options[4].i64s[0], INT64_MIN);
-    assert_int_equal(back->options[4].i64s[2], INT64_MAX);
-    assert_string_equal(back->options[5].texts[1], "eng");
+    check_hello(&got, segments);
+    check_call(&got.calls[0]);
     attach_hello_close(&got);
     attach_hello_free(&got);
     for (uint32_t at = 0; at < SEGMENTS; at++)
