@@ -260,10 +260,10 @@ static void test_wake(void **state)
         assert_int_equal(io_reap(io, &completion, 1, IO_WAIT_FOREVER), 0);
         assert_int_equal(pthread_join(thread, NULL), 0);
     }
+    assert_int_equal(io_reap(io, &completion, 1, 1000), 0); /* out of time */
     io_wake(io);
     assert_int_equal(io_reap(io, &completion, 1, 0), 0); /* does not wait, so does not use it up */
     assert_int_equal(io_reap(io, &completion, 1, IO_WAIT_FOREVER), 0);
-    assert_int_equal(io_reap(io, &completion, 1, 1000), 0); /* out of time */
     io_destroy(io);
 }
 
@@ -319,11 +319,21 @@ struct reading {
     struct fixture *fixture;
     unsigned char *bytes[FILE_MAX];
     size_t length[FILE_MAX];
-    uint32_t placed, done, open_now, open_most, later, refuse_after;
+    uint32_t placed, done, open_now, open_most, later;
     uint64_t room_bytes; /* what may be placed at once */
     struct reader_result results[FILE_MAX];
     const char *shrink; /* truncated when its place is asked for */
+    const char *grow;   /* appended to then */
 };
+
+static void append_byte(const char *path)
+{
+    FILE *file = fopen(path, "ae");
+
+    assert_non_null(file);
+    assert_int_equal(fputc('x', file), 'x');
+    assert_int_equal(fclose(file), 0);
+}
 
 static void place(void *cookie, uint64_t tag, const char *path, uint64_t size, int64_t mtime, struct reader_place *ret)
 {
@@ -347,6 +357,8 @@ static void place(void *cookie, uint64_t tag, const char *path, uint64_t size, i
     }
     if (reading->shrink != NULL && strstr(path, reading->shrink) != NULL)
         assert_int_equal(truncate(path, (off_t)(size / 2)), 0);
+    if (reading->grow != NULL && strstr(path, reading->grow) != NULL)
+        append_byte(path);
     reading->room_bytes -= size;
     reading->placed++;
     reading->open_now++;
@@ -424,7 +436,7 @@ static void free_inputs(struct reading *reading)
 /* Many files, bounded in flight and in memory, each reported once with its own bytes or its own problem. */
 static void test_reader(void **state)
 {
-    struct reading reading = {.fixture = *state, .room_bytes = 200000, .shrink = "/f11"};
+    struct reading reading = {.fixture = *state, .room_bytes = 200000, .shrink = "/f11", .grow = "/f13"};
     struct reader *reader = make_reader(&reading, true);
     char *gone = path_of(reading.fixture, "f7");
 
@@ -445,6 +457,7 @@ static void test_reader(void **state)
     assert_int_equal(reading.results[7].class_id, SHEAF_CLASS_UNREADABLE);
     assert_int_equal(reading.results[11].class_id, SHEAF_CLASS_IO);
     assert_int_equal(reading.results[11].code, -ESTALE);
+    assert_int_equal(reading.results[13].class_id, SHEAF_CLASS_IO);
     assert_int_equal(reading.placed, FILE_MAX - 3);
     assert_true(reading.open_most <= 6);
     reader_destroy(reader);
