@@ -72,6 +72,8 @@ static int pages_emit(struct emission *emission, struct document *document, stru
     if (document->format != DOCUMENT_PDF)
         return image_emit(emission, document, failure);
     int status = 0;
+    if (document->page_count == 0)
+        emission->host->log(emission->row, 2, "the PDF has no pages");
     for (int page = 0; status == 0 && page < document->page_count; page++)
         status = page_emit(emission, (uint32_t)page);
     return status;
