@@ -131,13 +131,20 @@ static uint32_t claim_from(struct sheaf_worker *worker, struct look *look, uint3
     return taken.claimed;
 }
 
-/* Whether rows at home elsewhere are worth opening their parents here. */
+/* Whether rows at home elsewhere are worth opening their parents here: when they are much work, or when they have been
+ * waiting for their own worker, which is busy with something long, while this one had nothing else. */
 static bool foreign_repays(struct sheaf_worker *worker, struct worker_call *call, uint32_t shard, enum board_ring kind)
 {
     struct look look = {.worker = worker, .call = call, .ownership = TAKE_FOREIGN, .only_count = true};
     claim_from(worker, &look, shard, kind, 1, 0);
+    if (look.accepted == 0)
+        return false;
+    uint64_t at_ns = now_ns();
+    if (worker->foreign_since_ns == 0)
+        worker->foreign_since_ns = at_ns;
+    worker->foreign_seen = true;
     uint64_t row_ns = call->mean_row_ns != 0 ? call->mean_row_ns : UNKNOWN_ROW_NS;
-    return look.accepted * row_ns >= FOREIGN_WORK_NS;
+    return look.accepted * row_ns >= FOREIGN_WORK_NS || at_ns - worker->foreign_since_ns >= FOREIGN_WORK_NS;
 }
 
 static uint32_t claim_ring(struct sheaf_worker *worker, struct worker_call *call, uint32_t shard, enum board_ring kind,
@@ -193,6 +200,7 @@ static void add_rows(struct sheaf_worker *worker, uint32_t index, uint32_t shard
 
 static bool claim_any(struct sheaf_worker *worker)
 {
+    worker->foreign_seen = false;
     for (uint32_t pass = 0; pass < 2; pass++) {
         for (uint32_t index = 0; index < worker->hello.call_count; index++) {
             uint32_t shard = 0;
@@ -200,9 +208,12 @@ static bool claim_any(struct sheaf_worker *worker)
             if (claimed == 0)
                 continue;
             add_rows(worker, index, shard, claimed);
+            worker->foreign_since_ns = 0;
             return true;
         }
     }
+    if (!worker->foreign_seen)
+        worker->foreign_since_ns = 0;
     return false;
 }
 
@@ -238,6 +249,10 @@ int claim_wait(struct sheaf_worker *worker, int timeout_ms)
             continue;
         if (claim_any(worker))
             return 0;
-        park(worker, seen, -1, until_ns);
+        /* Rows that were left to their own worker are looked at once more when it has had its time. */
+        uint64_t wake_ns = until_ns;
+        if (worker->foreign_since_ns != 0 && (until_ns == 0 || worker->foreign_since_ns + FOREIGN_WORK_NS < until_ns))
+            wake_ns = worker->foreign_since_ns + FOREIGN_WORK_NS;
+        park(worker, seen, -1, wake_ns);
     }
 }

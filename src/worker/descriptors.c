@@ -58,12 +58,7 @@ int source_descriptor(struct worker_row *row, const struct sheaf_value *file, in
     if (file == NULL || file->kind != SHEAF_FILE)
         return -EINVAL;
     struct file_prefix prefix = {0};
-    for (uint32_t at = 0; at < row->row.input_count; at++)
-        if (row->input_refs[at].kind == SHEAF_FILE && row->inputs[at].name == file->name) {
-            int status = value_file_prefix(&worker->map, &row->input_refs[at], &prefix);
-            if (status < 0)
-                return status;
-        }
+    (void)view_file_prefix(&worker->map, file, &prefix); /* else: a file of the operator's own making */
     struct source_descriptor descriptor = {prefix.source, tag_of(row), -1};
     for (uint32_t at = 0; at < worker->descriptor_count; at++) {
         struct source_descriptor *known = &worker->descriptors[at];

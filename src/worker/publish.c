@@ -41,20 +41,10 @@ static void locate(const struct sheaf_worker *worker, const void *data, struct v
 
 /* ---- prefixes ---- */
 
-/* A file that came as an input keeps its source, so that a reader can still ask for its descriptor. */
-static void find_source(struct worker_row *row, const struct sheaf_value *value, struct file_prefix *prefix)
-{
-    for (uint32_t at = 0; at < row->row.input_count; at++) {
-        struct file_prefix input;
-        if (row->inputs[at].name == value->name && SHEAF_KIND_BASE(row->input_refs[at].kind) == SHEAF_FILE &&
-            value_file_prefix(&row->worker->map, &row->input_refs[at], &input) == 0)
-            prefix->source = input.source;
-    }
-}
-
 static int plan_prefix(struct worker_row *row, const struct sheaf_value *value, struct prefix *ret_prefix)
 {
     struct prefix prefix = {0};
+    struct file_prefix source;
     switch (SHEAF_KIND_BASE(value->kind)) {
     case SHEAF_BYTES:
         prefix.text = value->name;
@@ -68,7 +58,9 @@ static int plan_prefix(struct worker_row *row, const struct sheaf_value *value, 
         break;
     case SHEAF_FILE:
         prefix.text = value->name != NULL ? value->name : "";
-        find_source(row, value, &prefix.file);
+        /* A file that came as an input keeps its source, so that a reader can still ask for its descriptor. */
+        if (view_file_prefix(&row->worker->map, value, &source))
+            prefix.file.source = source.source;
         if (prefix.file.source == 0 && value->data == NULL && value->length_bytes > 0)
             return -EINVAL; /* neither bytes nor a way to them */
         prefix.bytes = sizeof prefix.file;

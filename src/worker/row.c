@@ -339,6 +339,7 @@ static void count_run(struct worker_row *row, uint64_t took_ns)
     struct lane_counters *counters = row->worker->lane.counters;
     call->mean_row_ns = call->mean_row_ns == 0 ? took_ns : (7 * call->mean_row_ns + took_ns) / 8;
     store_relaxed_u64(&counters->rows_run, load_relaxed_u64(&counters->rows_run) + 1);
+    store_relaxed_u64(&counters->busy_ns, load_relaxed_u64(&counters->busy_ns) + took_ns);
 }
 
 static const char *cause(const char *message)

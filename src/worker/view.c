@@ -67,6 +67,24 @@ static int view_file(struct payload_map *map, const struct value_ref *ref, struc
     return ret_value->data != NULL ? 0 : -EBADMSG;
 }
 
+bool view_file_prefix(const struct payload_map *map, const struct sheaf_value *file, struct file_prefix *ret_prefix)
+{
+    uintptr_t name = (uintptr_t)file->name;
+    for (uint32_t number = 0; number < map->limit && file->name != NULL; number++) {
+        const struct segment *segment = map->segments[number];
+        if (segment == NULL || name < (uintptr_t)segment->base + sizeof *ret_prefix ||
+            name - (uintptr_t)segment->base >= segment->size_bytes)
+            continue;
+        struct file_prefix prefix;
+        memcpy(&prefix, file->name - sizeof prefix, sizeof prefix);
+        if (prefix.path_bytes != strlen(file->name) + 1)
+            return false;
+        *ret_prefix = prefix;
+        return true;
+    }
+    return false;
+}
+
 static int view_list(struct payload_map *map, const struct value_ref *ref, struct sheaf_list *list,
                      struct sheaf_value *ret_value)
 {

@@ -32,6 +32,9 @@ int value_view(struct payload_map *map, const struct value_ref *ref, struct shea
 /* The file_prefix of a file value. -EBADMSG. */
 int value_file_prefix(struct payload_map *map, const struct value_ref *ref, struct file_prefix *ret_prefix);
 
+/* The same from a view that value_view made, wherever it came from; false: it is no such view. */
+bool view_file_prefix(const struct payload_map *map, const struct sheaf_value *file, struct file_prefix *ret_prefix);
+
 void list_done(struct sheaf_list *list);
 
 /* The host's list functions (sheaf_host). A damaged element ends the list with -EBADMSG. */

@@ -134,10 +134,12 @@ struct sheaf_worker {
     void *evict_cookie;
     bool inside; /* an operator is running */
 
-    bool stop;              /* nothing more is claimed */
-    int failure;            /* negative: a ring of the engine is damaged, or a record cannot be written: end */
-    uint64_t mean_gap_ns;   /* between parking and news */
-    struct fd_watch *watch; /* host.wait with a descriptor */
+    bool stop;                 /* nothing more is claimed */
+    int failure;               /* negative: a ring of the engine is damaged, or a record cannot be written: end */
+    uint64_t mean_gap_ns;      /* between parking and news */
+    uint64_t foreign_since_ns; /* rows at home elsewhere have been left alone since; 0: there were none */
+    bool foreign_seen;         /* in the last look */
+    struct fd_watch *watch;    /* host.wait with a descriptor */
 };
 
 uint64_t now_ns(void);
