@@ -262,6 +262,33 @@ static void test_resume(void **state)
     assert_int_equal(count_files(fixture, ".sheaf/tmp"), 0);
 }
 
+/* A root that is alone is committed without anybody asking; folders on the way to a tree are made. */
+static void test_group_time(void **state)
+{
+    struct fixture *fixture = *state;
+    struct sheaf_tree_options options = options_of(fixture);
+    struct sheaf_tree_commit commit = {
+        .size = sizeof commit, .status = "ok", .manifest_line = "{\"status\":1}", .tag = 9};
+    struct sheaf_tree *tree;
+    char directory[PATH_MAX];
+    uint64_t tag;
+    int status;
+
+    snprintf(directory, sizeof directory, "%s/new/er/", fixture->folder);
+    assert_int_equal(sheaf_tree_open(directory, &options, &tree, NULL), 0);
+    commit.identity = identity_of("a", 1);
+    int64_t start_us = tree_now_us();
+    assert_int_equal(sheaf_tree_submit(tree, &commit, NULL), 0);
+    wait_readable(sheaf_tree_descriptor(tree));
+    assert_true(tree_now_us() - start_us >= TREE_GROUP_WAIT_US);
+    assert_int_equal(sheaf_tree_poll(tree, &tag, &status), 1);
+    assert_int_equal(status, 0);
+    assert_int_equal(sheaf_tree_close(tree, NULL, NULL), 0);
+    assert_true(exists(fixture, "new/er/manifest.jsonl"));
+    snprintf(directory, sizeof directory, "%s/new/er/manifest.jsonl", fixture->folder);
+    assert_int_equal(sheaf_tree_open(directory, &options, &tree, NULL), -ENOTDIR);
+}
+
 /* Files that are not as journalled are noticed: by size, by hash when touched, and by hash always when asked. */
 static void test_verify(void **state)
 {
@@ -964,11 +991,22 @@ static void test_names_injective(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ON_BOTH(test_resume),       ON(SYNC, test_verify),  ON(SYNC, test_lock),
-        ON(SYNC, test_fingerprint), ON(SYNC, test_refused), ON_BOTH(test_failure_alone),
-        ON_BOTH(test_disk_errors),  ON_BOTH(test_many),     ON(SYNC, test_torn_tail),
-        ON(SYNC, test_damaged),     ON_BOTH(test_killed),   ON_BOTH(test_killed_while_replacing),
-        ON(SYNC, test_scale),       ON(SYNC, test_names),   ON(SYNC, test_names_injective),
+        ON_BOTH(test_resume),
+        ON(SYNC, test_group_time),
+        ON(SYNC, test_verify),
+        ON(SYNC, test_lock),
+        ON(SYNC, test_fingerprint),
+        ON(SYNC, test_refused),
+        ON_BOTH(test_failure_alone),
+        ON_BOTH(test_disk_errors),
+        ON_BOTH(test_many),
+        ON(SYNC, test_torn_tail),
+        ON(SYNC, test_damaged),
+        ON_BOTH(test_killed),
+        ON_BOTH(test_killed_while_replacing),
+        ON(SYNC, test_scale),
+        ON(SYNC, test_names),
+        ON(SYNC, test_names_injective),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -52,6 +52,26 @@ static int fail_at(const struct sheaf_tree *tree, struct sheaf_error *error, con
 
 /* ---- folders ---- */
 
+/* A new folder lasts when the folder it stands in is synced. */
+static int sync_parent(const char *path)
+{
+    char *parent = strdup(path);
+    int rc = 0;
+
+    if (parent == NULL)
+        return -ENOMEM;
+    char *slash = strrchr(parent, '/');
+    if (slash != NULL)
+        slash[slash == parent ? 1 : 0] = '\0';
+    int fd = open(slash == NULL ? "." : parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || fsync(fd) < 0)
+        rc = -errno;
+    if (fd >= 0)
+        close(fd);
+    free(parent);
+    return rc;
+}
+
 /* Like mkdir -p. */
 static int make_path(struct sheaf_tree *tree)
 {
@@ -64,7 +84,9 @@ static int make_path(struct sheaf_tree *tree)
         if (slash != NULL)
             *slash = '\0';
         tree_step(tree, "mkdir");
-        if (mkdir(path, 0777) < 0 && errno != EEXIST)
+        if (mkdir(path, 0777) == 0)
+            rc = tree->durable ? sync_parent(path) : 0;
+        else if (errno != EEXIST)
             rc = -errno;
         if (slash == NULL)
             break;
