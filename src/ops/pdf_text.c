@@ -39,7 +39,7 @@ static const struct sheaf_option options[] = {
 struct text_state {
     struct page_operator common;
     enum ocr_choice ocr;
-    int wants_image;
+    const char *image_suffix;    /* "jpg" or "png"; NULL: no page images */
     struct page_content content; /* reused from page to page */
 };
 
@@ -55,7 +55,8 @@ static int text_open(const struct sheaf_open *open, void **ret_state)
     }
     const char *ocr = open->options[OPTION_OCR].text;
     state->ocr = strcmp(ocr, "never") == 0 ? OCR_NEVER : strcmp(ocr, "always") == 0 ? OCR_ALWAYS : OCR_AUTO;
-    state->wants_image = strcmp(open->options[OPTION_IMAGES].text, "none") != 0;
+    const char *images = open->options[OPTION_IMAGES].text;
+    state->image_suffix = strcmp(images, "jpeg") == 0 ? "jpg" : strcmp(images, "png") == 0 ? "png" : NULL;
     page_content_init(&state->content);
     *ret_state = state;
     return 0;
@@ -184,6 +185,22 @@ static void fonts_report(const struct text_state *state, const struct sheaf_row 
     document->fonts.missing = 0;
 }
 
+/*
+ * Where the page's image is going to be, as seen from the document's own files: by the pattern of the documents
+ * pipeline,
+ * "{name}.pages/{2:05}.jpg", where {name} ends in the file's own name. Names that the output tree changes, because of
+ * their length, are left out.
+ */
+static void image_path_set(struct text_state *state, const struct sheaf_value *file)
+{
+    enum { NAME_BYTES_MAX = 200 };
+    const char *slash = file->name ? strrchr(file->name, '/') : NULL, *name = slash ? slash + 1 : file->name;
+    if (!state->image_suffix || !name || strlen(name) > NAME_BYTES_MAX || strstr(name, "%sheaf-"))
+        return;
+    snprintf(state->content.image_path, sizeof state->content.image_path, "%s.pages/%05u.%s", name,
+             state->content.number, state->image_suffix);
+}
+
 static int text_answer(struct text_state *state, const struct sheaf_row *row, int needs_ocr)
 {
     const struct sheaf_host *host = state->common.host;
@@ -198,7 +215,7 @@ static int text_answer(struct text_state *state, const struct sheaf_row *row, in
     struct sheaf_value values[3] = {
         {.kind = SHEAF_RECORD, .data = record, .length_bytes = bytes},
         {.kind = SHEAF_BOOL, .boolean = needs_ocr != 0},
-        {.kind = SHEAF_BOOL, .boolean = state->wants_image != 0},
+        {.kind = SHEAF_BOOL, .boolean = state->image_suffix != NULL},
     };
     return host->answer(row, values, 3);
 }
@@ -221,6 +238,7 @@ static int text_run(void *opaque, const struct sheaf_row *row, char *message)
     document_release(document);
     if (status < 0)
         return page_operator_fail(&state->common, row, &failure);
+    image_path_set(state, &row->inputs[1]);
     if (state->ocr != OCR_AUTO)
         needs_ocr = state->ocr == OCR_ALWAYS;
     return text_answer(state, row, needs_ocr);

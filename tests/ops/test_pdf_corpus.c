@@ -24,7 +24,7 @@
 #include "ops/operators.h"
 #include "ops/page_record.h"
 
-enum { PAGES_READ_MAX = 12, PAGES_RENDERED_MAX = 3, DEADLINE_S = 20 };
+enum { PAGES_READ_MAX = 12, PAGES_RENDERED_MAX = 3, DEADLINE_S = 10 };
 
 /* What one file came to; sent from the child by pipe. */
 struct outcome {

@@ -135,6 +135,7 @@ static void test_text_and_ocr_choice(void **unused)
                            {A4, "q 500 0 0 700 40 40 cm BI /W 2 /H 2 /BPC 8 /CS /G ID abcd EI Q"}};
     size_t bytes = pdf_make(pages, 6, "");
     struct sheaf_value file = host_file_value("a.pdf", pdf, bytes);
+    file.name = "folder/a.pdf";
     static const int needs[] = {0, 0, 0, 1, 0, 1};
     static const char *const choices[] = {"auto", "never", "always"};
     for (int choice = 0; choice < 3; choice++) {
@@ -149,6 +150,9 @@ static void test_text_and_ocr_choice(void **unused)
             assert_int_equal(run.outputs[1].boolean, choice == 0 ? needs[page] : choice == 2);
             assert_int_equal(run.outputs[2].boolean, choice != 0);
             assert_int_equal(content.number, page + 1);
+            char image[64];
+            snprintf(image, sizeof image, choice ? "a.pdf.pages/%05d.png" : "", page + 1);
+            assert_string_equal(content.image_path, image);
             assert_int_equal((int)content.width, page == 2 ? 842 : 595);
             assert_int_equal(content.rotation, page == 2 ? 90 : 0);
             if (page == 0 || page == 2)
