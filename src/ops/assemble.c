@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * doc.assemble: the pages of a document, in order, as one Markdown file and one JSON file.
+ *
+ * Two passes over the list of pages by cursor: the first learns the document's body size, heading sizes and running
+ * lines (layout_document.h), the second lays out and writes page by page. So memory beyond the outputs is one page and
+ * a few words per page.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/assemble_json.h"
+#include "ops/layout_document.h"
+#include "ops/markdown.h"
+#include "ops/operators.h"
+#include "ops/page_utf8.h"
+
+enum { INPUT_INFO, INPUT_CONTENTS, INPUT_OCR, INPUT_COUNT };
+enum { OUTPUT_MARKDOWN, OUTPUT_JSON, OUTPUT_COUNT };
+enum { NOTE_BYTES = 512 };
+
+static const struct sheaf_port inputs[] = {
+    {"info", SHEAF_RECORD, 0, "the document's metadata, from pdf.open"},
+    {"contents", SHEAF_LIST_OF(SHEAF_RECORD, 1), 0, "its pages, from pdf.text"},
+    {"ocr_contents", SHEAF_LIST_OF(SHEAF_RECORD, 1), 0, "those of its pages that were read as images, from image.ocr"},
+};
+static const struct sheaf_port outputs[] = {
+    {"markdown", SHEAF_BYTES, 0, "the document's text as Markdown"},
+    {"json", SHEAF_BYTES, 0, "pages, blocks, boxes and metadata as JSON"},
+};
+
+struct assemble_state {
+    const struct sheaf_host *host;
+    /* reused from row to row */
+    struct page_content page, ocr;
+    struct layout layout;
+    struct buffer texts;
+    size_t *ends;
+    uint32_t end_capacity;
+    uint8_t *margin;
+    uint32_t margin_capacity;
+};
+
+/* One document on its way. */
+struct assembly {
+    struct assemble_state *state;
+    const struct sheaf_host *host;
+    const struct sheaf_row *row;
+    struct layout_document document;
+    struct markdown markdown;
+    struct buffer markdown_out, json_out;
+    struct assemble_error *errors; /* by page */
+    size_t error_count, error_next;
+    bool ocr_ready, any_page; /* state->ocr holds the next page that was read as an image */
+};
+
+static int assemble_open(const struct sheaf_open *open, void **ret_state)
+{
+    struct assemble_state *state = calloc(1, sizeof *state);
+    if (!state) {
+        snprintf(open->error, open->error_bytes, "doc.assemble: no memory");
+        return -ENOMEM;
+    }
+    state->host = open->host;
+    page_content_init(&state->page);
+    page_content_init(&state->ocr);
+    *ret_state = state;
+    return 0;
+}
+
+static void assemble_close(void *opaque)
+{
+    struct assemble_state *state = opaque;
+    if (!state)
+        return;
+    page_content_fini(&state->page);
+    page_content_fini(&state->ocr);
+    layout_fini(&state->layout);
+    buffer_fini(&state->texts);
+    free(state->ends);
+    free(state->margin);
+    free(state);
+}
+
+/* ---- memory for the outputs ---- */
+
+static void *resize_output(void *cookie, void *data, size_t bytes)
+{
+    struct assembly *assembly = cookie;
+    return data ? assembly->host->resize(assembly->row, data, bytes) : assembly->host->alloc(assembly->row, bytes);
+}
+
+/* ---- errors ---- */
+
+static int by_page(const void *left, const void *right)
+{
+    const struct assemble_error *a = left, *b = right;
+    if (a->page != b->page)
+        return a->page < b->page ? -1 : 1;
+    return (int)a->ocr - (int)b->ocr;
+}
+
+/* A copy that is UTF-8 whatever an operator wrote. */
+static char *copy_message(const char *message)
+{
+    size_t bytes = message ? strlen(message) : 0, at = 0;
+    char *copy = malloc(3 * bytes + 1);
+    for (size_t i = 0; copy && i < bytes;) {
+        uint32_t length;
+        int valid = 1;
+        uint32_t code = utf8_read(message + i, bytes - i, &length, &valid);
+        at += utf8_write(copy + at, code < 0x20 ? ' ' : code);
+        i += length;
+    }
+    if (copy)
+        copy[at] = 0;
+    return copy;
+}
+
+static int add_error(struct assembly *assembly, uint64_t page, bool ocr, enum sheaf_class class_id, const char *message)
+{
+    size_t count = assembly->error_count;
+    if ((count & (count - 1)) == 0) { /* full at powers of two */
+        struct assemble_error *grown = realloc(assembly->errors, (count ? 2 * count : 1) * sizeof *grown);
+        if (!grown)
+            return -ENOMEM;
+        assembly->errors = grown;
+    }
+    char *copy = copy_message(message);
+    if (!copy)
+        return -ENOMEM;
+    uint32_t number = page > UINT32_MAX ? UINT32_MAX : (uint32_t)page;
+    assembly->errors[assembly->error_count++] = (struct assemble_error){number, ocr, class_id, copy};
+    return 0;
+}
+
+static int take_errors(struct assembly *assembly, struct sheaf_list *list, bool ocr)
+{
+    struct sheaf_list_error error;
+    int status;
+    while ((status = assembly->host->list_error_next(list, &error)) == 1) {
+        status = add_error(assembly, error.ordinal + 1, ocr, error.class_id, error.message);
+        if (status)
+            break;
+    }
+    return status < 0 ? status : 0;
+}
+
+/* ---- reading pages ---- */
+
+/* The next page of a list: 1; 0 at the end; negative when it fails, -EBADMSG for what is no page record. */
+static int next_page(struct assembly *assembly, struct sheaf_list *list, struct page_content *content)
+{
+    struct sheaf_value value;
+    int status = assembly->host->list_next(list, &value);
+    if (status != 1)
+        return status;
+    status = page_record_decode(value.data, value.length_bytes, content);
+    return status ? status : 1;
+}
+
+static bool same_size(const struct page_content *a, const struct page_content *b)
+{
+    return fabsf(a->width - b->width) <= 0.5f && fabsf(a->height - b->height) <= 0.5f;
+}
+
+/* Brings what was read from an image to the page's own size. */
+static void scale_content(struct page_content *content, float width, float height)
+{
+    float x = width / content->width, y = height / content->height;
+    for (uint32_t i = 0; i < content->span_count; i++) {
+        struct page_span *span = &content->spans[i];
+        span->box = (struct page_box){span->box.x0 * x, span->box.y0 * y, span->box.x1 * x, span->box.y1 * y};
+        span->font_size *= y;
+    }
+    for (uint32_t i = 0; i < content->line_count; i++) {
+        struct page_line *line = &content->lines[i];
+        line->box = (struct page_box){line->box.x0 * x, line->box.y0 * y, line->box.x1 * x, line->box.y1 * y};
+        line->baseline *= line->flags & (PAGE_VERTICAL | (1u << PAGE_TURN_SHIFT)) ? x : y;
+    }
+    content->width = width;
+    content->height = height;
+}
+
+/* The page as it goes into the document: its own text, or what was read from its image. */
+static int select_page(struct assembly *assembly, struct page_content **ret_content)
+{
+    struct assemble_state *state = assembly->state;
+    struct sheaf_list *list = assembly->row->inputs[INPUT_OCR].list;
+    while (!assembly->ocr_ready || state->ocr.number < state->page.number) {
+        int status = next_page(assembly, list, &state->ocr);
+        if (status < 0)
+            return status;
+        assembly->ocr_ready = true;
+        if (status == 0)
+            state->ocr.number = UINT32_MAX;
+    }
+    *ret_content = &state->page;
+    if (state->ocr.number != state->page.number || page_content_blank(&state->ocr))
+        return 0;
+    struct page_content *ocr = &state->ocr;
+    if (!same_size(ocr, &state->page) && ocr->width > 0 && ocr->height > 0 && state->page.width > 0 &&
+        state->page.height > 0)
+        scale_content(ocr, state->page.width, state->page.height);
+    ocr->rotation = state->page.rotation;
+    ocr->fonts_substituted = state->page.fonts_substituted;
+    ocr->unmapped = state->page.unmapped;
+    if (!ocr->image_path[0])
+        memcpy(ocr->image_path, state->page.image_path, sizeof ocr->image_path);
+    *ret_content = ocr;
+    return 0;
+}
+
+static void rewind_pages(struct assembly *assembly)
+{
+    assembly->host->list_rewind(assembly->row->inputs[INPUT_CONTENTS].list);
+    assembly->host->list_rewind(assembly->row->inputs[INPUT_OCR].list);
+    assembly->ocr_ready = false;
+}
+
+static int first_pass(struct assembly *assembly)
+{
+    struct page_content *content;
+    int status;
+    rewind_pages(assembly);
+    while ((status = next_page(assembly, assembly->row->inputs[INPUT_CONTENTS].list, &assembly->state->page)) == 1) {
+        status = select_page(assembly, &content);
+        if (!status)
+            status = layout_document_note(&assembly->document, content);
+        if (status)
+            return status;
+    }
+    if (status)
+        return status;
+    layout_document_finish(&assembly->document);
+    return 0;
+}
+
+/* ---- writing pages ---- */
+
+static int make_room(struct assemble_state *state, const struct page_content *content)
+{
+    if (content->line_count > state->margin_capacity) {
+        uint8_t *margin = realloc(state->margin, content->line_count);
+        if (!margin)
+            return -ENOMEM;
+        state->margin = margin;
+        state->margin_capacity = content->line_count;
+    }
+    if (content->line_count > state->end_capacity) { /* a block has at least one line */
+        size_t *ends = realloc(state->ends, content->line_count * sizeof *ends);
+        if (!ends)
+            return -ENOMEM;
+        state->ends = ends;
+        state->end_capacity = content->line_count;
+    }
+    return 0;
+}
+
+static bool is_flowing(const struct layout_block *block)
+{
+    return block->kind != LAYOUT_HEADER && block->kind != LAYOUT_FOOTER && block->kind != LAYOUT_FOOTNOTE &&
+           block->kind != LAYOUT_CAPTION;
+}
+
+/* Writes the blocks as Markdown; the first of the page may go on with the last sentence of the page before. */
+static void write_markdown(struct assembly *assembly, struct layout *layout)
+{
+    const struct assemble_state *state = assembly->state;
+    size_t from = 0;
+    bool first = true;
+    for (uint32_t i = 0; i < layout->block_count; i++) {
+        struct layout_block *block = &layout->blocks[i];
+        const char *text = state->texts.data + from;
+        size_t bytes = state->ends[i] - from;
+        if (first && is_flowing(block)) {
+            if (block->kind == LAYOUT_PARAGRAPH)
+                block->continues = (uint32_t)markdown_continues(&assembly->markdown, block->size, text, bytes);
+            first = false;
+        }
+        markdown_block(&assembly->markdown, block, (int)block->continues, text, bytes);
+        from = state->ends[i];
+    }
+}
+
+static int write_page(struct assembly *assembly, const struct page_content *content)
+{
+    struct assemble_state *state = assembly->state;
+    int status = make_room(state, content);
+    if (status)
+        return status;
+    layout_document_margins(&assembly->document, content, state->margin);
+    status = layout_page(&state->layout, content, &assembly->document.style, state->margin);
+    if (status)
+        return status;
+    state->texts.length = 0;
+    for (uint32_t i = 0; i < state->layout.block_count; i++) {
+        layout_block_text(&state->layout, content, &state->layout.blocks[i], &state->texts);
+        state->ends[i] = state->texts.length;
+    }
+    if (state->texts.failed) {
+        state->texts.failed = false;
+        return -ENOMEM;
+    }
+    write_markdown(assembly, &state->layout);
+    assemble_json_page(&assembly->json_out, !assembly->any_page, content, &state->layout, &state->texts, state->ends);
+    assembly->any_page = true;
+    return 0;
+}
+
+/* Errors of pages up to and with `page` are said where the pages would stand. */
+static void write_errors(struct assembly *assembly, uint32_t page)
+{
+    for (; assembly->error_next < assembly->error_count; assembly->error_next++) {
+        const struct assemble_error *error = &assembly->errors[assembly->error_next];
+        if (error->page > page)
+            return;
+        char note[NOTE_BYTES];
+        int length = snprintf(note, sizeof note, "Page %u could not be read%s: %.400s (%s)", error->page,
+                              error->ocr ? " from its image" : "", error->message, sheaf_class_name(error->class_id));
+        markdown_note(&assembly->markdown, note, length < NOTE_BYTES ? (size_t)length : NOTE_BYTES - 1);
+        if (!error->ocr) {
+            assemble_json_failed_page(&assembly->json_out, !assembly->any_page, error);
+            assembly->any_page = true;
+        }
+    }
+}
+
+static int second_pass(struct assembly *assembly)
+{
+    struct page_content *content;
+    int status;
+    rewind_pages(assembly);
+    while ((status = next_page(assembly, assembly->row->inputs[INPUT_CONTENTS].list, &assembly->state->page)) == 1) {
+        if (assembly->state->page.number > 0)
+            write_errors(assembly, assembly->state->page.number - 1);
+        status = select_page(assembly, &content);
+        if (!status)
+            status = write_page(assembly, content);
+        if (!status && (assembly->json_out.failed || assembly->markdown_out.failed))
+            status = -ENOBUFS;
+        if (!status && assembly->host->cancelled(assembly->row))
+            status = -ECANCELED;
+        if (status)
+            return status;
+        write_errors(assembly, assembly->state->page.number);
+    }
+    if (!status)
+        write_errors(assembly, UINT32_MAX);
+    return status;
+}
+
+static int assemble(struct assembly *assembly)
+{
+    const struct sheaf_value *in = assembly->row->inputs;
+    uint64_t page_count;
+    int status = take_errors(assembly, in[INPUT_CONTENTS].list, false);
+    if (!status)
+        status = take_errors(assembly, in[INPUT_OCR].list, true);
+    if (status)
+        return status;
+    if (assembly->error_count)
+        qsort(assembly->errors, assembly->error_count, sizeof *assembly->errors, by_page);
+    status = assemble_json_begin(&assembly->json_out, in[INPUT_INFO].data, in[INPUT_INFO].length_bytes,
+                                 assembly->errors, assembly->error_count, &page_count);
+    if (!status)
+        status = first_pass(assembly);
+    if (!status)
+        status = second_pass(assembly);
+    assemble_json_end(&assembly->json_out);
+    markdown_finish(&assembly->markdown);
+    if (!status && (assembly->json_out.failed || assembly->markdown_out.failed))
+        status = -ENOBUFS;
+    return status;
+}
+
+static int answer(struct assembly *assembly)
+{
+    struct sheaf_value values[OUTPUT_COUNT] = {
+        {.kind = SHEAF_BYTES,
+         .data = assembly->markdown_out.data ? assembly->markdown_out.data : "",
+         .length_bytes = assembly->markdown_out.length,
+         .name = "text/markdown"},
+        {.kind = SHEAF_BYTES,
+         .data = assembly->json_out.data,
+         .length_bytes = assembly->json_out.length,
+         .name = "application/json"},
+    };
+    return assembly->host->answer(assembly->row, values, OUTPUT_COUNT);
+}
+
+static int fail(struct assembly *assembly, int status)
+{
+    const struct sheaf_host *host = assembly->host;
+    const struct sheaf_row *row = assembly->row;
+    switch (status) {
+    case -ENOBUFS:
+        return host->fail(row, SHEAF_SCOPE_ITEM, SHEAF_CLASS_RESOURCE_EXHAUSTED,
+                          "doc.assemble: no shared memory for the document's text; try a larger memory budget");
+    case -EBADMSG:
+        return host->fail(row, SHEAF_SCOPE_ITEM, SHEAF_CLASS_CONTRACT,
+                          "doc.assemble: an input is no page record; feed it from pdf.open, pdf.text and image.ocr");
+    case -ECANCELED:
+        return host->fail(row, SHEAF_SCOPE_ITEM, SHEAF_CLASS_CANCELLED, "doc.assemble: cancelled");
+    case -ENOMEM:
+        return host->fail(row, SHEAF_SCOPE_ITEM, SHEAF_CLASS_OOM, "doc.assemble: no memory");
+    default:
+        return host->fail(row, SHEAF_SCOPE_ITEM, SHEAF_CLASS_OPERATOR, "doc.assemble: %s", strerror(-status));
+    }
+}
+
+static int assemble_run(void *opaque, const struct sheaf_row *row, char *message)
+{
+    struct assemble_state *state = opaque;
+    struct assembly assembly = {.state = state, .host = state->host, .row = row};
+    (void)message;
+    assembly.markdown_out = (struct buffer){.resize = resize_output, .cookie = &assembly};
+    assembly.json_out = (struct buffer){.resize = resize_output, .cookie = &assembly};
+    markdown_init(&assembly.markdown, &assembly.markdown_out);
+    int status = assemble(&assembly);
+    layout_document_fini(&assembly.document);
+    for (size_t i = 0; i < assembly.error_count; i++)
+        free(assembly.errors[i].message);
+    free(assembly.errors);
+    return status ? fail(&assembly, status) : answer(&assembly);
+}
+
+/* Text grows little from record to Markdown, and stands twice in the JSON beside its boxes. */
+static uint64_t assemble_estimate(const struct sheaf_option_value *options, const struct sheaf_value *values,
+                                  uint32_t count)
+{
+    (void)options;
+    uint64_t pages = count > INPUT_CONTENTS ? values[INPUT_CONTENTS].length_bytes : 0;
+    return (64 << 10) + pages * (16 << 10);
+}
+
+const struct sheaf_operator operator_doc_assemble = {
+    .size = sizeof(struct sheaf_operator),
+    .name = "doc.assemble",
+    .version = "1",
+    .summary = "pages in order to one Markdown and one JSON document",
+    .inputs = inputs,
+    .outputs = outputs,
+    .input_count = INPUT_COUNT,
+    .output_count = OUTPUT_COUNT,
+    .widest_failure = SHEAF_SCOPE_ITEM,
+    .open = assemble_open,
+    .close = assemble_close,
+    .run = assemble_run,
+    .estimate = assemble_estimate,
+};
