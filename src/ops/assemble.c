@@ -319,8 +319,9 @@ static void write_errors(struct assembly *assembly, uint32_t page)
         if (error->page > page)
             return;
         char note[NOTE_BYTES];
-        int length = snprintf(note, sizeof note, "Page %u could not be read%s: %.400s (%s)", error->page,
-                              error->ocr ? " from its image" : "", error->message, sheaf_class_name(error->class_id));
+        int length =
+            snprintf(note, sizeof note, "Page %u could not be read%s: %.400s (%s)", error->page,
+                     error->ocr ? " from its image" : "", error->message, assemble_class_name(error->class_id));
         markdown_note(&assembly->markdown, note, length < NOTE_BYTES ? (size_t)length : NOTE_BYTES - 1);
         if (!error->ocr) {
             assemble_json_failed_page(&assembly->json_out, !assembly->any_page, error);

@@ -55,13 +55,22 @@ static uint64_t page_count_of(const msgpack_object_map *map)
     return 0;
 }
 
+/* The names of status.h: a plug-in calls nothing of the library. */
+const char *assemble_class_name(enum sheaf_class class_id)
+{
+    static const char *const names[SHEAF_CLASS_COUNT] = {
+        "none",    "unreadable", "encrypted", "malformed", "unsupported", "empty", "too_large", "resource_exhausted",
+        "timeout", "crashed",    "oom",       "contract",  "operator",    "gpu",   "io",        "cancelled"};
+    return (unsigned)class_id < SHEAF_CLASS_COUNT ? names[class_id] : "unknown";
+}
+
 static void append_error(struct buffer *out, const struct assemble_error *error)
 {
     append_key(out, "stage");
     append_string(out, error->ocr ? "ocr" : "page");
     buffer_append_char(out, ',');
     append_key(out, "class");
-    append_string(out, sheaf_class_name(error->class_id));
+    append_string(out, assemble_class_name(error->class_id));
     buffer_append_char(out, ',');
     append_key(out, "message");
     append_string(out, error->message ? error->message : "");

@@ -22,6 +22,9 @@ struct assemble_error {
     char *message; /* of malloc */
 };
 
+/* "malformed" and so on, as in sheaf_class_name. */
+const char *assemble_class_name(enum sheaf_class class_id);
+
 /* Opens the document. `info` is the record of document_info.h; what in it is no text, number or bool is left out.
  * -EBADMSG: no such record. `*ret_page_count`: its "pages", 0 when absent. */
 int assemble_json_begin(struct buffer *out, const void *info, size_t info_bytes, const struct assemble_error *errors,

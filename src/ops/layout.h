@@ -40,6 +40,7 @@ const char *layout_kind_name(enum layout_kind kind);
  */
 struct layout_style {
     float body_size;                               /* points; 0: take the page's own */
+    uint32_t body_monospace;                       /* most text is set in a typewriter face, so that says nothing */
     uint32_t body_bold;                            /* most text is bold, so bold says nothing */
     uint32_t heading_count;                        /* sizes below, largest first */
     float heading_sizes[LAYOUT_HEADING_SIZES_MAX]; /* level 1, 2, ... */

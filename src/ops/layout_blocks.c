@@ -201,7 +201,7 @@ static void measure_column(struct forming *f, uint32_t first, uint32_t end)
 
 static bool is_code(const struct forming *f, const struct layout_row *row)
 {
-    if (!(row->flags & PAGE_MONOSPACE))
+    if (!(row->flags & PAGE_MONOSPACE) || f->style->body_monospace || row->size > 1.12f * f->body_size)
         return false;
     uint32_t bytes;
     const char *text = row_text(f, row, &bytes);
@@ -279,6 +279,16 @@ static bool indented(const struct forming *f, const struct layout_row *a, const 
     return !a_is_first || ends_sentence(row_last_code(f, a));
 }
 
+/* At the foot of the page, smaller than the body, and marked. */
+static bool is_footnote(const struct forming *f, const struct layout_row *first)
+{
+    if (first->size > 0.92f * f->body_size || first->v0 < f->page_top + 0.55f * (f->page_bottom - f->page_top))
+        return false;
+    uint32_t bytes;
+    enum layout_marker marker = row_marker(f, first);
+    return marker == LAYOUT_MARKER_NOTE || marker == LAYOUT_MARKER_NUMBER || row_text(f, first, &bytes)[0] == '*';
+}
+
 static bool breaks(const struct forming *f, const struct layout_block *block, uint32_t b_index)
 {
     const struct layout_row *rows = f->layout->rows, *b = &rows[b_index], *a = b - 1;
@@ -293,6 +303,8 @@ static bool breaks(const struct forming *f, const struct layout_block *block, ui
     if (new_style(a, b))
         return true;
     enum layout_marker marker = row_marker(f, b);
+    if (block->kind == LAYOUT_FOOTNOTE)
+        return is_footnote(f, b) && ends_sentence(row_last_code(f, a));
     if (marker == LAYOUT_MARKER_BULLET || marker == LAYOUT_MARKER_CAPTION)
         return true;
     if (marker == LAYOUT_MARKER_NUMBER && (ends_sentence(row_last_code(f, a)) || block->kind == LAYOUT_LIST_ITEM))
@@ -315,15 +327,6 @@ static uint32_t block_chars(const struct layout *layout, const struct layout_blo
     return chars;
 }
 
-static bool has_letter(const char *text, uint32_t bytes)
-{
-    for (uint32_t i = 0; i < bytes; i++) {
-        if (is_ascii_letter(text[i]) || (unsigned char)text[i] >= 0xC3)
-            return true;
-    }
-    return false;
-}
-
 static uint32_t level_of_size(const struct layout_style *style, float size)
 {
     for (uint32_t level = 0; level < style->heading_count; level++) {
@@ -333,12 +336,42 @@ static uint32_t level_of_size(const struct layout_style *style, float size)
     return style->heading_count + 1;
 }
 
+/* "2.1.3 Results" has three parts; 0 when it is no number in front of an upper-case word. */
+static uint32_t number_parts(const char *text, uint32_t bytes)
+{
+    uint32_t at = 0, parts = 0;
+    while (at < bytes && is_digit(text[at])) {
+        uint32_t digits = 0;
+        for (; at < bytes && is_digit(text[at]); at++)
+            digits++;
+        if (digits > 2)
+            return 0;
+        parts++;
+        if (at < bytes && text[at] == '.')
+            at++;
+    }
+    uint32_t after = spaces_at(text, bytes, at);
+    return parts && after > at && after < bytes && text[after] >= 'A' && text[after] <= 'Z' ? parts : 0;
+}
+
+/* Is there more space above and below than between lines? The edges of a column count as space. */
+static bool stands_alone(const struct forming *f, const struct layout_block *block)
+{
+    const struct layout *layout = f->layout;
+    const struct layout_row *row = &layout->rows[block->first_row];
+    bool above = block->first_row == 0 || row[-1].region != row->region || far_below(f, row - 1, row);
+    bool below =
+        block->first_row + 1 == layout->row_count || row[1].region != row->region || far_below(f, row, row + 1);
+    return above && below;
+}
+
 static void try_heading(const struct forming *f, struct layout_block *block)
 {
     const struct layout_row *first = &f->layout->rows[block->first_row];
     uint32_t bytes, chars = block_chars(f->layout, block);
     const char *text = row_text(f, first, &bytes);
-    if (block->row_count > HEADING_ROWS_MAX || chars > HEADING_CHARS_MAX || chars < 2 || !has_letter(text, bytes))
+    if (block->row_count > HEADING_ROWS_MAX || chars > HEADING_CHARS_MAX || chars < 2 ||
+        !layout_has_letters(text, bytes))
         return;
     const struct layout_row *last = first + block->row_count - 1;
     if (first->size > 1.12f * f->body_size) {
@@ -347,6 +380,13 @@ static void try_heading(const struct forming *f, struct layout_block *block)
         return;
     }
     uint32_t end = row_last_code(f, last);
+    uint32_t parts = number_parts(text, bytes);
+    if (parts && block->row_count == 1 && chars <= 80 && stands_alone(f, block) && end != '.' && end != ',' &&
+        end != ';' && end != ':') {
+        block->kind = LAYOUT_HEADING;
+        block->level = f->style->heading_count + parts;
+        return;
+    }
     bool lower = text[0] >= 'a' && text[0] <= 'z';
     if (!(first->flags & PAGE_BOLD) || f->style->body_bold || first->size < 0.93f * f->body_size ||
         block->row_count > 2 || chars > BOLD_HEADING_CHARS_MAX || lower || end == '.' || end == ',' || end == ';' ||
@@ -356,26 +396,12 @@ static void try_heading(const struct forming *f, struct layout_block *block)
     block->level = f->style->heading_count + 1 + (first->size < 0.98f * f->body_size);
 }
 
-/* At the foot of the page, smaller than the body, and marked. */
-static bool is_footnote(const struct forming *f, const struct layout_block *block)
-{
-    const struct layout_row *first = &f->layout->rows[block->first_row];
-    if (first->size > 0.92f * f->body_size || first->v0 < f->page_top + 0.55f * (f->page_bottom - f->page_top))
-        return false;
-    enum layout_marker marker = row_marker(f, first);
-    return marker == LAYOUT_MARKER_NOTE || marker == LAYOUT_MARKER_NUMBER;
-}
-
 static void classify(const struct forming *f, struct layout_block *block)
 {
     const struct layout_row *first = &f->layout->rows[block->first_row];
     if (block->kind == LAYOUT_CODE || block->kind == LAYOUT_TABLE)
         return;
-    if (is_footnote(f, block)) {
-        block->kind = LAYOUT_FOOTNOTE;
-        return;
-    }
-    if (block->kind == LAYOUT_CAPTION)
+    if (block->kind == LAYOUT_CAPTION || block->kind == LAYOUT_FOOTNOTE)
         return;
     bool listed = block->kind == LAYOUT_LIST_ITEM;
     if (!listed || row_marker(f, first) == LAYOUT_MARKER_NUMBER) {
@@ -396,6 +422,8 @@ static enum layout_kind kind_of_start(const struct forming *f, uint32_t row_inde
     if (is_cells(f, row) && row_index + 1 < end && is_cells(f, row + 1) && row[1].region == row->region &&
         cells_align(f, row, row + 1))
         return LAYOUT_TABLE;
+    if (is_footnote(f, row))
+        return LAYOUT_FOOTNOTE;
     switch (row_marker(f, row)) {
     case LAYOUT_MARKER_BULLET:
     case LAYOUT_MARKER_NUMBER:

@@ -173,6 +173,16 @@ static bool gaps_inside(const struct gaps *gaps)
     return false;
 }
 
+static float widest_inside(const struct gaps *gaps)
+{
+    float widest = 0;
+    for (uint32_t i = 0; i < gaps->count; i++) {
+        if (gaps->at[i].left && gaps->at[i].right)
+            widest = fmaxf(widest, gaps->at[i].u1 - gaps->at[i].u0);
+    }
+    return widest;
+}
+
 /* ---- do two sides read like columns? ---- */
 
 struct side {
@@ -313,6 +323,16 @@ static float median_size(struct layout *layout, uint32_t first, uint32_t count)
     return layout_select(layout->numbers, count, count / 2);
 }
 
+/* Does the group with gaps `live` end before a row with gaps `own`? `both` is what would stay. A gap that appears with
+ * the row starts a group of its own unless most of it was free above. */
+static bool gap_ends(const struct gaps *live, const struct gaps *own, const struct gaps *both)
+{
+    float widest = widest_inside(own);
+    if (gaps_inside(live))
+        return !gaps_inside(both);
+    return widest > 0 && widest_inside(both) < 0.6f * widest;
+}
+
 /* Sweeps over rows and closes a group wherever the gap that runs through it ends. Tasks come out in reading order. */
 static int sweep(struct layout *layout, const struct layout_row *rows, uint32_t count, float size, uint32_t depth)
 {
@@ -327,8 +347,7 @@ static int sweep(struct layout *layout, const struct layout_row *rows, uint32_t 
         gaps_intersect(&live, &own, least, &both);
         gaps_see(&both, &rows[r]);
         gaps_see(&own, &rows[r]);
-        bool was_inside = gaps_inside(&live), stays_inside = gaps_inside(&both);
-        if (!stays_inside && (was_inside || gaps_inside(&own))) {
+        if (gap_ends(&live, &own, &both)) {
             status = close_group(layout, rows + start, r - start, &live, size, depth);
             start = r;
             live = own;

@@ -4,11 +4,13 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "ops/layout_internal.h"
 #include "ops/page_utf8.h"
 
 /* A page of fewer lines has no margins: what stands there is all there is. */
 enum { PAGE_LINES_LEAST = 5, REPEATS_LEAST = 3, NUMBER_REPEATS_LEAST = 2 };
-static const float margin_part = 0.12f, heading_least = 1.12f;
+/* Page numbers may stand further in than other running lines. */
+static const float margin_part = 0.12f, number_margin_part = 0.25f, heading_least = 1.12f;
 
 static const uint64_t key_seed = 0xcbf29ce484222325u, key_prime = 0x100000001b3u;
 
@@ -20,16 +22,35 @@ void layout_document_fini(struct layout_document *document)
 
 /* ---- sizes ---- */
 
+static uint32_t size_bin(float size)
+{
+    float bin = size * 4 + 0.5f;
+    return bin > 0 && bin < LAYOUT_SIZE_BINS ? (uint32_t)bin : bin > 0 ? LAYOUT_SIZE_BINS - 1 : 0;
+}
+
+/* Lines of some letters, by their size: initials and symbols make no headings. */
+static void note_lines(struct layout_document *document, const struct page_content *content)
+{
+    for (uint32_t i = 0; i < content->line_count; i++) {
+        const struct page_line *line = &content->lines[i];
+        const struct page_span *span = &content->spans[line->first_span];
+        if (span->text_bytes >= 4 && span->text_bytes < 200 &&
+            layout_has_letters(content->text + span->text_offset, span->text_bytes))
+            document->lines[size_bin(span->font_size)]++;
+    }
+}
+
 static void note_sizes(struct layout_document *document, const struct page_content *content)
 {
     for (uint32_t i = 0; i < content->span_count; i++) {
         const struct page_span *span = &content->spans[i];
-        float bin = span->font_size * 4 + 0.5f;
-        uint32_t at = bin > 0 && bin < LAYOUT_SIZE_BINS ? (uint32_t)bin : bin > 0 ? LAYOUT_SIZE_BINS - 1 : 0;
+        uint32_t at = size_bin(span->font_size);
         document->chars[at] += span->text_bytes;
         document->total_chars += span->text_bytes;
         if (span->flags & PAGE_BOLD)
             document->bold_chars += span->text_bytes;
+        if (span->flags & PAGE_MONOSPACE)
+            document->monospace_chars += span->text_bytes;
     }
 }
 
@@ -44,7 +65,7 @@ static uint64_t chars_near(const struct layout_document *document, uint32_t bin)
 
 struct heading_size {
     float size;
-    uint64_t chars;
+    uint64_t lines;
 };
 
 static uint32_t heading_sizes(const struct layout_document *document, float body, struct heading_size *sizes,
@@ -53,22 +74,22 @@ static uint32_t heading_sizes(const struct layout_document *document, float body
     uint32_t count = 0;
     for (uint32_t bin = LAYOUT_SIZE_BINS - 1; bin > 0 && (float)bin / 4 > heading_least * body; bin--) {
         float size = (float)bin / 4;
-        if (document->chars[bin] == 0)
+        if (document->lines[bin] == 0)
             continue;
         if (count && size > sizes[count - 1].size * 0.95f)
-            sizes[count - 1].chars += document->chars[bin];
+            sizes[count - 1].lines += document->lines[bin];
         else if (count < max)
-            sizes[count++] = (struct heading_size){size, document->chars[bin]};
+            sizes[count++] = (struct heading_size){size, document->lines[bin]};
     }
     return count;
 }
 
-/* Of many sizes only those with most text become levels of their own. */
+/* Of many sizes only those with most lines become levels of their own. */
 static uint32_t drop_rarest(struct heading_size *sizes, uint32_t count)
 {
     uint32_t rarest = 0;
     for (uint32_t i = 1; i < count; i++) {
-        if (sizes[i].chars < sizes[rarest].chars)
+        if (sizes[i].lines < sizes[rarest].lines)
             rarest = i;
     }
     for (uint32_t i = rarest; i + 1 < count; i++)
@@ -90,6 +111,7 @@ void layout_document_finish(struct layout_document *document)
         return;
     style->body_size = (float)body / 4;
     style->body_bold = document->bold_chars * 2 > document->total_chars;
+    style->body_monospace = document->monospace_chars * 2 > document->total_chars;
     uint32_t count = heading_sizes(document, style->body_size, sizes, LAYOUT_SIZE_BINS);
     while (count > LAYOUT_HEADING_SIZES_MAX)
         count = drop_rarest(sizes, count);
@@ -140,6 +162,16 @@ static uint64_t line_key(const char *text, uint32_t bytes, uint64_t side, bool *
     return bytes ? key | 1 : 0;
 }
 
+/* The key of a line in a margin, 0 when it cannot be a running line. */
+static uint64_t margin_key(const struct page_content *content, const struct page_line *line, int side, bool *ret_number)
+{
+    uint32_t bytes;
+    const char *text = line_text(content, line, &bytes);
+    float middle = (line->box.y0 + line->box.y1) / 2, distance = side == 1 ? middle : content->height - middle;
+    uint64_t key = line_key(text, bytes, (uint64_t)side, ret_number);
+    return *ret_number || distance <= margin_part * content->height ? key : 0;
+}
+
 /* Up to LAYOUT_MARGIN_LINES_MAX lines nearest to the top (side 1) or bottom (side 2), upright ones. */
 static uint32_t margin_lines(const struct page_content *content, int side, uint32_t lines[LAYOUT_MARGIN_LINES_MAX])
 {
@@ -148,7 +180,7 @@ static uint32_t margin_lines(const struct page_content *content, int side, uint3
     for (uint32_t i = 0; i < content->line_count; i++) {
         const struct page_line *line = &content->lines[i];
         float middle = (line->box.y0 + line->box.y1) / 2, distance = side == 1 ? middle : content->height - middle;
-        if (line->flags & (PAGE_VERTICAL | PAGE_TURN_MASK) || distance > margin_part * content->height)
+        if (line->flags & (PAGE_VERTICAL | PAGE_TURN_MASK) || distance > number_margin_part * content->height)
             continue;
         uint32_t at = count;
         while (at > 0 && distances[at - 1] > distance)
@@ -211,15 +243,14 @@ int layout_document_note(struct layout_document *document, const struct page_con
 {
     document->page_count++;
     note_sizes(document, content);
+    note_lines(document, content);
     if (content->line_count < PAGE_LINES_LEAST)
         return 0;
     for (int side = 1; side <= 2; side++) {
         uint32_t lines[LAYOUT_MARGIN_LINES_MAX], count = margin_lines(content, side, lines);
         for (uint32_t i = 0; i < count; i++) {
-            uint32_t bytes;
             bool number;
-            const char *text = line_text(content, &content->lines[lines[i]], &bytes);
-            uint64_t key = line_key(text, bytes, (uint64_t)side, &number);
+            uint64_t key = margin_key(content, &content->lines[lines[i]], side, &number);
             if (key && note_key(document, key, document->page_count))
                 return -ENOMEM;
         }
@@ -236,10 +267,8 @@ void layout_document_margins(const struct layout_document *document, const struc
     for (int side = 1; side <= 2; side++) {
         uint32_t lines[LAYOUT_MARGIN_LINES_MAX], count = margin_lines(content, side, lines);
         for (uint32_t i = 0; i < count; i++) {
-            uint32_t bytes;
             bool number;
-            const char *text = line_text(content, &content->lines[lines[i]], &bytes);
-            uint64_t key = line_key(text, bytes, (uint64_t)side, &number);
+            uint64_t key = margin_key(content, &content->lines[lines[i]], side, &number);
             uint32_t repeats = key ? find(document, key)->count : 0;
             if (repeats >= (uint32_t)(number ? NUMBER_REPEATS_LEAST : REPEATS_LEAST))
                 ret_margin[lines[i]] = (uint8_t)side;

@@ -21,7 +21,8 @@ struct layout_margin_entry {
 /* A zeroed struct is valid. */
 struct layout_document {
     uint64_t chars[LAYOUT_SIZE_BINS]; /* by font size, in quarter points */
-    uint64_t total_chars, bold_chars;
+    uint64_t lines[LAYOUT_SIZE_BINS]; /* that could be headings, by the size of their first span */
+    uint64_t total_chars, bold_chars, monospace_chars;
     uint32_t page_count;
     struct layout_margin_entry *entries; /* open addressing, a power of two */
     uint32_t entry_count, entry_capacity;

@@ -41,6 +41,9 @@ enum layout_marker {
 /* `text` is the start of a row; `*ret_bytes` the length of the marker with the white space behind it. */
 enum layout_marker layout_marker_read(const char *text, size_t bytes, uint32_t *ret_bytes);
 
+/* Is there a letter in it, of any script? */
+bool layout_has_letters(const char *text, size_t bytes);
+
 /* The text of one row, items joined by `gap` ("" joins by a space). */
 void layout_row_text(const struct layout *layout, const struct page_content *content, const struct layout_row *row,
                      struct buffer *buffer);

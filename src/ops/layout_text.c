@@ -30,6 +30,17 @@ static bool is_letter(uint32_t code)
            (code >= 0xC0 && code != 0xD7 && code != 0xF7 && (code < 0x2000 || code >= 0x2C00));
 }
 
+bool layout_has_letters(const char *text, size_t bytes)
+{
+    for (size_t at = 0; at < bytes;) {
+        uint32_t length;
+        if (is_letter(utf8_next(text + at, bytes - at, &length)))
+            return true;
+        at += length;
+    }
+    return false;
+}
+
 static bool word_in(const char *word, size_t bytes, const char *const *words)
 {
     for (; *words; words++) {

@@ -44,15 +44,16 @@ struct extraction {
     uint32_t length, group_at; /* group_at: where the characters of the last glyph start */
     struct page_box span_box;
     uint32_t span_flags;
-    float span_size;
+    float span_size, width_least, width_most; /* widths of its characters: monospaced fonts have one */
 
     /* of the open line */
     bool line_open, line_vertical, space_pending, hyphen;
     uint32_t line_turn, line_chars, left_letters, right_letters;
     float line_baseline, line_size;
-    struct place last;
+    struct place last, run; /* of the last character; of all since the direction changed */
     bool last_right_to_left;
     uint32_t last_code;
+    int lazy_index; /* the last character, when its box was not asked for yet; else -1 */
     int status;
 };
 
@@ -81,6 +82,14 @@ static bool is_dropped(uint32_t code)
 {
     return code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0xFEFF || code == 0xFFFE || code == 0xFFFF ||
            code == 0x200B || code == 0x200E || code == 0x200F || (code >= 0x202A && code <= 0x202E);
+}
+
+/* Hebrew and Arabic vowel marks, which stand over a letter. */
+static bool is_mark(uint32_t code)
+{
+    return (code >= 0x591 && code <= 0x5C7 && code != 0x5BE && code != 0x5C0 && code != 0x5C3 && code != 0x5C6) ||
+           (code >= 0x610 && code <= 0x61A) || (code >= 0x64B && code <= 0x65F) || code == 0x670 ||
+           (code >= 0x6D6 && code <= 0x6DC);
 }
 
 static bool is_ideographic(uint32_t code)
@@ -231,6 +240,8 @@ static void object_enter(struct extraction *x, FPDF_PAGEOBJECT object, int index
 static void span_close(struct extraction *x)
 {
     if (x->length && !x->status) {
+        if (x->width_most > 1.1f * x->width_least) /* many fonts only claim to be monospaced */
+            x->span_flags &= ~(uint32_t)PAGE_MONOSPACE;
         int status = page_span_append(x->content, x->bytes, x->length, &x->span_box, x->span_size, x->span_flags);
         if (status && status != -ENOSPC)
             x->status = status;
@@ -238,10 +249,13 @@ static void span_close(struct extraction *x)
     x->length = x->group_at = 0;
 }
 
+static void last_resolve(struct extraction *x);
+
 static void line_close(struct extraction *x)
 {
     if (!x->line_open)
         return;
+    last_resolve(x);
     span_close(x);
     uint32_t flags = x->line_turn << PAGE_TURN_SHIFT;
     if (x->right_letters > x->left_letters)
@@ -310,6 +324,8 @@ static void span_open(struct extraction *x, uint32_t flags, const struct page_bo
     x->span_flags = flags;
     x->span_size = x->size;
     x->span_box = *box;
+    x->width_least = HUGE_VALF;
+    x->width_most = 0;
 }
 
 static void box_add(struct page_box *box, const struct page_box *other)
@@ -323,6 +339,13 @@ static void box_add(struct page_box *box, const struct page_box *other)
 static bool same_place(const struct place *a, const struct place *b)
 {
     return fabsf(a->u0 - b->u0) < 0.01f && fabsf(a->u1 - b->u1) < 0.01f && fabsf(a->v0 - b->v0) < 0.01f;
+}
+
+/* Is the last character a mark over this letter? pdfium gives it before the letter when the file draws it first. */
+static bool stands_under(const struct place *place, const struct place *last, uint32_t last_code)
+{
+    float middle = (last->u0 + last->u1) / 2;
+    return is_mark(last_code) && middle > place->u0 && middle < place->u1;
 }
 
 /* Writes a character; of a right-to-left glyph that stands for several, pdfium gives the letters last one first. */
@@ -364,12 +387,20 @@ static void character(struct extraction *x, uint32_t code, const struct page_box
     }
     if (!x->line_open && !line_start(x))
         return;
+    if (x->line_chars && right_to_left != x->last_right_to_left) {
+        float gap = fmaxf(x->run.u0 - place.u1, place.u0 - x->run.u1);
+        if (right_to_left && gap > 0.15f * x->size)
+            x->space_pending = true;
+        x->run = place;
+    }
+    if (is_mark(code))
+        x->space_pending = false;
     uint32_t flags = x->style;
     bool same_style = x->length &&
                       ((x->span_flags ^ flags) & (PAGE_BOLD | PAGE_ITALIC | PAGE_MONOSPACE | PAGE_HIDDEN)) == 0 &&
                       fabsf(x->span_size - x->size) < 0.1f && x->length < SPAN_BUFFER_BYTES - 8 * CODE_BYTES;
     bool same_glyph = right_to_left && x->last_right_to_left && same_style && !x->space_pending && x->line_chars &&
-                      same_place(&place, &x->last);
+                      (same_place(&place, &x->last) || stands_under(&place, &x->last, x->last_code));
     if (!same_style) {
         span_close(x);
         span_open(x, flags | (right_to_left ? PAGE_RIGHT_TO_LEFT : 0), box);
@@ -382,17 +413,57 @@ static void character(struct extraction *x, uint32_t code, const struct page_box
     else
         code_write(x, code, same_glyph);
     box_add(&x->span_box, box);
+    if (flags & PAGE_MONOSPACE) {
+        float width = place.u1 - place.u0;
+        x->width_least = fminf(x->width_least, width);
+        x->width_most = fmaxf(x->width_most, width);
+    }
     if (x->size > x->line_size) {
         x->line_size = x->size;
         x->line_baseline = x->baseline;
     }
     x->left_letters += is_left_to_right(code);
     x->right_letters += right_to_left;
-    x->line_chars++;
+    if (!x->line_chars++)
+        x->run = place;
+    x->run.u0 = fminf(x->run.u0, place.u0);
+    x->run.u1 = fmaxf(x->run.u1, place.u1);
     x->last = place;
     x->last_right_to_left = right_to_left;
     x->last_code = code;
     x->hyphen = code == '-' || code == 0x2010;
+}
+
+/* Fetches the box that was put off. */
+static void last_resolve(struct extraction *x)
+{
+    struct pdfium_rect rect;
+    if (x->lazy_index < 0)
+        return;
+    if (x->pdfium->FPDFText_GetLooseCharBox(x->text, x->lazy_index, &rect)) {
+        struct page_box box = to_seen(x, &rect);
+        x->last = to_upright(x, &box, x->turn);
+        box_add(&x->span_box, &box);
+        x->run.u0 = fminf(x->run.u0, x->last.u0);
+        x->run.u1 = fmaxf(x->run.u1, x->last.u1);
+    }
+    x->lazy_index = -1;
+}
+
+/* The inside of a word of one text object: its box matters only if it is the last one of the word. True when taken. */
+static inline bool character_inside(struct extraction *x, int index, uint32_t code)
+{
+    if (code <= ' ' || code >= 0x7F || code == '-' || code == x->last_code || x->last_code >= 0x590 || !x->line_open ||
+        x->space_pending || x->line_vertical || x->length == 0 || x->length > SPAN_BUFFER_BYTES - 16 * CODE_BYTES ||
+        x->style & PAGE_MONOSPACE)
+        return false;
+    x->bytes[x->length++] = (char)code;
+    x->line_chars++;
+    x->left_letters += is_left_to_right(code);
+    x->last_code = code;
+    x->hyphen = false;
+    x->lazy_index = index;
+    return true;
 }
 
 static bool outside(const struct page_content *content, const struct page_box *box)
@@ -420,6 +491,9 @@ static void character_at(struct extraction *x, int index, uint32_t code)
 {
     FPDF_PAGEOBJECT object = x->pdfium->FPDFText_GetTextObject(x->text, index);
     bool entered = object != x->object;
+    if (!entered && character_inside(x, index, code))
+        return;
+    last_resolve(x);
     if (entered)
         object_enter(x, object, index);
     if ((entered || code >= 0x80 || code < 0x20) && code != CODE_HYPHEN_JOINT && object &&
@@ -455,6 +529,7 @@ int page_text_extract(const struct pdfium *pdfium, FPDF_PAGE page, FPDF_TEXTPAGE
     x.pdfium = pdfium;
     x.text = text;
     x.content = content;
+    x.lazy_index = -1;
     content->number = number;
     page_frame(&x, page);
     int count = text ? pdfium->FPDFText_CountChars(text) : 0;
