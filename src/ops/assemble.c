@@ -162,11 +162,6 @@ static int next_page(struct assembly *assembly, struct sheaf_list *list, struct 
     return status ? status : 1;
 }
 
-static bool same_size(const struct page_content *a, const struct page_content *b)
-{
-    return fabsf(a->width - b->width) <= 0.5f && fabsf(a->height - b->height) <= 0.5f;
-}
-
 /* Brings what was read from an image to the page's own size. */
 static void scale_content(struct page_content *content, float width, float height)
 {
@@ -185,6 +180,22 @@ static void scale_content(struct page_content *content, float width, float heigh
     content->height = height;
 }
 
+/* What was read from the image stands for the page. Its `rotation` is by how much the image was turned to be read; then
+ * the page is given as it reads. */
+static void take_place(struct page_content *ocr, const struct page_content *page)
+{
+    bool turned = ocr->rotation % 180 != 0;
+    float width = turned ? page->height : page->width, height = turned ? page->width : page->height;
+    bool sized = ocr->width > 0 && ocr->height > 0 && width > 0 && height > 0;
+    if (sized && (fabsf(ocr->width - width) > 0.05f || fabsf(ocr->height - height) > 0.05f))
+        scale_content(ocr, width, height);
+    ocr->rotation = (ocr->rotation + page->rotation) % 360;
+    ocr->fonts_substituted = page->fonts_substituted;
+    ocr->unmapped = page->unmapped;
+    if (!ocr->image_path[0])
+        memcpy(ocr->image_path, page->image_path, sizeof ocr->image_path);
+}
+
 /* The page as it goes into the document: its own text, or what was read from its image. */
 static int select_page(struct assembly *assembly, struct page_content **ret_content)
 {
@@ -201,16 +212,8 @@ static int select_page(struct assembly *assembly, struct page_content **ret_cont
     *ret_content = &state->page;
     if (state->ocr.number != state->page.number || page_content_blank(&state->ocr))
         return 0;
-    struct page_content *ocr = &state->ocr;
-    if (!same_size(ocr, &state->page) && ocr->width > 0 && ocr->height > 0 && state->page.width > 0 &&
-        state->page.height > 0)
-        scale_content(ocr, state->page.width, state->page.height);
-    ocr->rotation = state->page.rotation;
-    ocr->fonts_substituted = state->page.fonts_substituted;
-    ocr->unmapped = state->page.unmapped;
-    if (!ocr->image_path[0])
-        memcpy(ocr->image_path, state->page.image_path, sizeof ocr->image_path);
-    *ret_content = ocr;
+    take_place(&state->ocr, &state->page);
+    *ret_content = &state->ocr;
     return 0;
 }
 
