@@ -187,10 +187,10 @@ static void measure_column(struct forming *f, uint32_t first, uint32_t end)
     }
     for (uint32_t i = first + 1; i < row; i++) {
         float step = rows[i].baseline - rows[i - 1].baseline, size = fmaxf(rows[i].size, rows[i - 1].size);
-        if (step > 0.5f * size && step < 3 * size)
+        if (step > 0.9f * size && step < 3 * size)
             numbers[steps++] = step;
     }
-    column.leading = steps ? layout_select(numbers, steps, (steps - 1) / 3) : 0;
+    column.leading = steps ? layout_select(numbers, steps, steps < 8 ? 0 : (steps - 1) / 3) : 0;
     for (uint32_t i = first; i < row; i++)
         numbers[i - first] = rows[i].size;
     column.size = layout_select(numbers, row - first, (row - first) / 2);
