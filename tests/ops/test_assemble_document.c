@@ -345,7 +345,7 @@ static void test_two_column_paper(void **state)
         "prediction of the long-term hydrologic impact",
         NULL,
     };
-    assert_file_has(state, "corpus/handed/pdf/demo1.pdf", parts);
+    assert_file_has(state, "pdf/demo1.pdf", parts);
 }
 
 static void test_two_column_latex(void **state)
@@ -353,7 +353,7 @@ static void test_two_column_latex(void **state)
     static const char *const parts[] = {"# Two-Column Document with Lorem Ipsum\n",
                                         "## Abstract\n\nThis is a sample document with two columns filled",
                                         "pellentesque ante. Phasellus adipiscing", NULL};
-    assert_file_has(state, "corpus/handed/pdf/multicolumn.pdf", parts);
+    assert_file_has(state, "pdf/multicolumn.pdf", parts);
 }
 
 static void test_arabic(void **state)
@@ -362,27 +362,27 @@ static void test_arabic(void **state)
         "\xd8\xaa\xd8\xad\xd8\xb3\xd9\x8a\xd9\x86 \xd8\xa7\xd9\x84\xd8\xa5\xd9\x86\xd8\xaa\xd8\xa7"
         "\xd8\xac\xd9\x8a\xd8\xa9 \xd9\x88\xd8\xad\xd9\x84",
         NULL};
-    assert_file_has(state, "corpus/handed/pdf/right_to_left_01.pdf", parts);
+    assert_file_has(state, "pdf/right_to_left_01.pdf", parts);
 }
 
 static void test_vertical_japanese(void **state)
 {
     static const char *const parts[] = {"\xe3\x81\x82\xe3\x81\x84\xe3\x81\x86\xe3\x81\x88\xe3\x81\x8a",
                                         "\xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e", NULL};
-    assert_file_has(state, "corpus/handed/pdf/vertical.pdf", parts);
+    assert_file_has(state, "pdf/vertical.pdf", parts);
 }
 
 static void test_emoji(void **state)
 {
     static const char *const parts[] = {"\xf0\x9f\x91\xa9\xf0\x9f\x8f\xbd\xe2\x80\x8d\xf0\x9f\x9a\x92", NULL};
-    assert_file_has(state, "corpus/handed/pdf/Grapheme clusters emoji.pdf", parts);
+    assert_file_has(state, "pdf/Grapheme clusters emoji.pdf", parts);
 }
 
 static void test_turned_page(void **state)
 {
     static const char *const parts[] = {"# Edgar, King of England\n",
                                         "was King of the English from 959 until his death", NULL};
-    assert_file_has(state, "corpus/handed/pdf/edgar-rotated90.pdf", parts);
+    assert_file_has(state, "pdf/edgar-rotated90.pdf", parts);
 }
 
 #define UNIT(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
