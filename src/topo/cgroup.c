@@ -80,7 +80,7 @@ static int find_mount(char *ret_mount, size_t mount_bytes)
                     *type = strtok_r(NULL, " ", &save);
 
         if (device != NULL && type != NULL && strcmp(type, "cgroup2") == 0 && strlen(folder) < mount_bytes) {
-            strcpy(ret_mount, folder);
+            memcpy(ret_mount, folder, strlen(folder) + 1);
             rc = 0;
         }
     }

@@ -17,14 +17,19 @@ static json_t *encode_path(const char *path)
 
     if (text != NULL)
         return text;
+    static const char digits[] = "0123456789ABCDEF";
     char *escaped = malloc(strlen(path) * 3 + 1), *to = escaped;
     if (escaped == NULL)
         return NULL;
-    for (const unsigned char *from = (const unsigned char *)path; *from != '\0'; from++)
-        if (*from == '%' || *from > 126)
-            to += sprintf(to, "%%%02X", *from);
-        else
-            *to++ = (char)*from;
+    for (const unsigned char *from = (const unsigned char *)path; *from != '\0'; from++) {
+        bool plain = *from != '%' && *from <= 126;
+
+        *to++ = plain ? (char)*from : '%';
+        if (!plain) {
+            *to++ = digits[*from >> 4];
+            *to++ = digits[*from & 15];
+        }
+    }
     *to = '\0';
     json_t *object = json_pack("{s:s}", "bytes", escaped);
     free(escaped);
