@@ -51,6 +51,7 @@ struct mini {
     uint32_t granted_chunks;
     pid_t pid;
     int socket;
+    bool requests;                 /* the worker may ask over the socket, which wakes nobody here */
     char error[ATTACH_LINE_BYTES]; /* the worker's, when it was expected */
 };
 

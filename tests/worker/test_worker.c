@@ -195,7 +195,11 @@ static void test_bad_references_raise(void **state)
 {
     struct mini mini;
     mini_start(&mini, &id_call, 1, NULL);
+    int64_t numbers[] = {1, 2, 3};
+    struct value_ref short_list = mini_i64_list(&mini, numbers, 3, "");
+    short_list.length = 2;
     struct value_ref bad[] = {
+        short_list,
         {.kind = SHEAF_TEXT, .segment = MINI_INPUTS, .offset = UINT64_MAX - 3, .length = 100},
         {.kind = SHEAF_TEXT, .segment = MINI_INPUTS, .offset = 64, .length = UINT64_MAX},
         {.kind = SHEAF_TEXT, .segment = 77, .length = 1},
@@ -310,6 +314,17 @@ static void test_batches(void **state)
     for (int at = 0; at < 5; at++) {
         struct completion record = mini_expect(&mini, COMPLETION_ANSWER, grains[at]);
         assert_int_equal(i64_of(&record, 0), 100 + sizes[at]);
+    }
+    /* Nothing goes with a suspect, whatever comes behind it. */
+    row.batch = 0;
+    for (int at = 0; at < 3; at++) {
+        row.flags = at == 0 ? DISPATCH_ALONE : 0;
+        grains[at] = mini_push_dispatch(&mini, BOARD_RETRY, row);
+    }
+    mini_tell(&mini);
+    for (int at = 0; at < 3; at++) {
+        struct completion record = mini_expect(&mini, COMPLETION_ANSWER, grains[at]);
+        assert_int_equal(i64_of(&record, 0), at == 0 ? 101 : 102);
     }
     /* Alone and without an answer: its own fault. */
     grains[0] = mini_push(&mini, 0, BOARD_READY, mini_i64(14));
@@ -429,6 +444,25 @@ static void test_much_foreign_work_is_taken(void **state)
     mini_stop(&mini);
 }
 
+/* A shard may sleep with work that found no room in a ring: whoever finds the ring empty wakes it. */
+static void test_overflow_wakes_the_shard(void **state)
+{
+    struct mini mini;
+    mini_start(&mini, &id_call, 1, NULL);
+    uint32_t grain = mini_push(&mini, 0, BOARD_READY, mini_i64(1));
+    mini_tell(&mini);
+    mini_expect(&mini, COMPLETION_ANSWER, grain);
+    while (load_relaxed_u64(&mini.lane.counters->state) != LANE_IDLE)
+        cpu_pause();
+    store_release_u32(&mini.board.calls[0].overflow, 1);
+    uint32_t seen = event_count_sample(mini.board.shard_events);
+    mini_tell(&mini);
+    if (event_count_announce(mini.board.shard_events, seen))
+        assert_int_equal(event_count_wait(mini.board.shard_events, seen, UINT64_C(10000000000)), 0);
+    assert_int_not_equal(event_count_sample(mini.board.shard_events), seen);
+    mini_stop(&mini);
+}
+
 static void test_file_descriptors(void **state)
 {
     struct mini mini;
@@ -506,6 +540,7 @@ int main(void)
         cmocka_unit_test(test_tensor_is_taken_over_with_its_shape),
         cmocka_unit_test(test_state_is_preferred_and_evicted),
         cmocka_unit_test(test_much_foreign_work_is_taken),
+        cmocka_unit_test(test_overflow_wakes_the_shard),
         cmocka_unit_test(test_file_descriptors),
         cmocka_unit_test(test_refusals_are_one_line),
         cmocka_unit_test(test_many_rows_in_order),
