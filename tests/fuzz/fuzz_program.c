@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Any text either is refused with a message or compiles to a Plan that keeps its promises. The first line may hold an
- * override after "#!". Runs over a kept corpus as an ordinary test (fuzz_main.c) or under libFuzzer.
+ * override after "#set ". Runs over a kept corpus as an ordinary test (fuzz_main.c) or under libFuzzer.
  */
 #include <assert.h>
 #include <stdint.h>
@@ -46,9 +46,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct sheaf_error error = SHEAF_ERROR_INIT;
     char override[256] = "";
     const char *overrides = override;
-    const uint8_t *end = size > 2 && data[0] == '#' && data[1] == '!' ? memchr(data, '\n', size) : NULL;
-    if (end && (size_t)(end - data) - 2 < sizeof(override))
-        memcpy(override, data + 2, (size_t)(end - data) - 2);
+    static const char mark[] = "#set ";
+    size_t skip = sizeof(mark) - 1;
+    const uint8_t *end = size > skip && memcmp(data, mark, skip) == 0 ? memchr(data, '\n', size) : NULL;
+    if (end && (size_t)(end - data) - skip < sizeof(override))
+        memcpy(override, data + skip, (size_t)(end - data) - skip);
     int status = sheaf_registry_create(&registry);
     assert(status == 0);
     status = registry_add_plugin(registry, &operator_signatures, NULL, NULL);
