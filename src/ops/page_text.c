@@ -53,7 +53,8 @@ struct extraction {
     struct place last, run; /* of the last character; of all since the direction changed */
     bool last_right_to_left;
     uint32_t last_code;
-    int lazy_index; /* the last character, when its box was not asked for yet; else -1 */
+    int space_index; /* of the space that is pending */
+    int lazy_index;  /* the last character, when its box was not asked for yet; else -1 */
     int status;
 };
 
@@ -90,6 +91,16 @@ static bool is_mark(uint32_t code)
     return (code >= 0x591 && code <= 0x5C7 && code != 0x5BE && code != 0x5C0 && code != 0x5C3 && code != 0x5C6) ||
            (code >= 0x610 && code <= 0x61A) || (code >= 0x64B && code <= 0x65F) || code == 0x670 ||
            (code >= 0x6D6 && code <= 0x6DC);
+}
+
+/* Fonts of TeX without a Unicode map have ligatures at these codes (T1 and OT1 encodings); 0: none. */
+static uint32_t ligature_of_code(uint32_t code)
+{
+    if (code >= 0x1B && code <= 0x1F)
+        return 0xFB00 + code - 0x1B;
+    if (code >= 0x0B && code <= 0x0F)
+        return 0xFB00 + code - 0x0B;
+    return 0;
 }
 
 static bool is_ideographic(uint32_t code)
@@ -368,6 +379,20 @@ static void ligature_write(struct extraction *x, uint32_t code)
         code_write(x, (unsigned char)*letter, false);
 }
 
+/* A space drawn on top of the letter before it, with the next letter following at once, is none to a reader: some
+ * programs put one behind ligatures. */
+static bool is_hidden_space(const struct extraction *x, const struct place *place)
+{
+    float gap = place->u0 - x->last.u1;
+    struct pdfium_rect rect;
+    if (gap > 0.04f * x->size || gap < -0.3f * x->size || x->line_vertical ||
+        !x->pdfium->FPDFText_GetLooseCharBox(x->text, x->space_index, &rect))
+        return false;
+    struct page_box box = to_seen(x, &rect);
+    struct place space = to_upright(x, &box, x->turn);
+    return space.u1 > space.u0 && space.u0 < x->last.u1 - 0.3f * (space.u1 - space.u0);
+}
+
 static bool is_duplicate(const struct extraction *x, const struct place *place, uint32_t code)
 {
     float width = place->u1 - place->u0;
@@ -393,7 +418,7 @@ static void character(struct extraction *x, uint32_t code, const struct page_box
             x->space_pending = true;
         x->run = place;
     }
-    if (is_mark(code))
+    if (is_mark(code) || (x->space_pending && x->line_chars && !right_to_left && is_hidden_space(x, &place)))
         x->space_pending = false;
     uint32_t flags = x->style;
     bool same_style = x->length &&
@@ -496,9 +521,12 @@ static void character_at(struct extraction *x, int index, uint32_t code)
     last_resolve(x);
     if (entered)
         object_enter(x, object, index);
-    if ((entered || code >= 0x80 || code < 0x20) && code != CODE_HYPHEN_JOINT && object &&
-        x->pdfium->FPDFText_HasUnicodeMapError(x->text, index) == 1)
-        x->content->unmapped++;
+    if ((code >= 0x80 || code < 0x20) && code != CODE_HYPHEN_JOINT && object &&
+        x->pdfium->FPDFText_HasUnicodeMapError(x->text, index) == 1) {
+        uint32_t ligature = ligature_of_code(code);
+        x->content->unmapped += ligature == 0;
+        code = ligature ? ligature : code;
+    }
     bool joint = code == CODE_HYPHEN_JOINT && x->pdfium->FPDFText_IsHyphen(x->text, index) == 1;
     if (joint)
         code = '-';
@@ -536,10 +564,10 @@ int page_text_extract(const struct pdfium *pdfium, FPDF_PAGE page, FPDF_TEXTPAGE
     for (int index = 0; index < count && !x.status && !content->truncated;) {
         uint32_t code;
         int taken = read_code(&x, index, count, &code);
-        if (code == '\r' || code == '\n')
+        if (code == '\n' || (code == '\r' && pdfium->FPDFText_IsGenerated(text, index) == 1))
             line_close(&x);
         else if (is_space(code))
-            x.space_pending = true;
+            x.space_pending = true, x.space_index = index;
         else
             character_at(&x, index, code);
         index += taken;
