@@ -109,8 +109,8 @@ static const struct shape {
     {"range", 8, 1, TYPE_I64, TYPE_GROUP, "cs"},
     {"tap", 1, 1, TYPE_I64, TYPE_I64, ""},
     {"fail_item_if", 4, 1, TYPE_I64, TYPE_I64, "a"},
-    {"fail_group_if", 6, 1, TYPE_I64, TYPE_I64, "ai"},
-    {"fail_root_if", 2, 1, TYPE_I64, TYPE_I64, "agi"},
+    {"fail_group_if", 12, 1, TYPE_I64, TYPE_I64, "ai"},
+    {"fail_root_if", 3, 1, TYPE_I64, TYPE_I64, "agi"},
     {"raise_if", 2, 1, TYPE_I64, TYPE_I64, "a"},
     {"crash_if", 2, 1, TYPE_I64, TYPE_I64, "a"},
     {"hang_if", 1, 1, TYPE_I64, TYPE_I64, "a"},
@@ -187,12 +187,14 @@ static void write_expand(struct author *a)
 static void write_gather(struct author *a)
 {
     uint32_t domain = a->domain_count < 2 ? 0 : 1 + draw(a, a->domain_count - 1);
-    uint32_t value = domain ? pick_any(a, domain) : UINT32_MAX;
+    uint32_t value = UINT32_MAX;
+    if (domain)
+        value = draw(a, 3) ? pick(a, TYPE_I64, domain) : pick_any(a, domain);
     if (value == UINT32_MAX)
         return;
     enum port_type type = a->ports[value].type == TYPE_I64 ? TYPE_LIST : TYPE_OTHER;
     json_t *step =
-        json_pack("{s:o,s:s}", "gather", names_of(value, UINT32_MAX), "mode", draw(a, 2) ? "strict" : "partial");
+        json_pack("{s:o,s:s}", "gather", names_of(value, UINT32_MAX), "mode", draw(a, 3) ? "partial" : "strict");
     if (draw(a, 3) == 0)
         json_object_set_new(step, "members", name_of(pick_any(a, domain)));
     json_object_set_new(step, "as", names_of(port_add(a, type, a->parents[domain]), UINT32_MAX));
@@ -207,7 +209,7 @@ static void write_broadcast(struct author *a)
     uint32_t above = a->parents[domain];
     while (above != 0 && draw(a, 2))
         above = a->parents[above];
-    uint32_t source = pick_any(a, above), like = pick_any(a, domain);
+    uint32_t source = draw(a, 3) ? pick(a, TYPE_I64, above) : pick_any(a, above), like = pick_any(a, domain);
     if (source == UINT32_MAX || like == UINT32_MAX)
         return;
     json_array_append_new(a->steps, json_pack("{s:o,s:o,s:o}", "broadcast", name_of(source), "like", name_of(like),
