@@ -58,7 +58,7 @@ static bool gather_left_out(const struct lineage *l, uint32_t root, uint32_t por
 enum lineage_status lineage_root_status(const struct lineage *l, uint32_t root)
 {
     const struct root_state *state = root_at(l, root);
-    struct root_facts facts = {.failed = state->failed != CAUSE_NONE, .partial = state->side_effect_failed};
+    struct root_facts facts = {.failed = state->failed != CAUSE_NONE};
     for (uint32_t i = 0; i < l->plan->output_count && !facts.failed; i++)
         facts_of_output(l, root, l->plan->outputs[i].port, &facts);
     if (facts.failed)
@@ -66,11 +66,11 @@ enum lineage_status lineage_root_status(const struct lineage *l, uint32_t root)
     for (uint32_t i = 0; i < l->plan->port_count && state->trouble && !facts.partial; i++)
         if (l->ports[i].kind == PLAN_GATHER && l->ports[i].live && l->ports[i].partial && l->ports[i].feeds_output)
             facts.partial = gather_left_out(l, root, i);
-    /* A side effect alone spoils only what would be ok. */
-    bool filtered = !facts.present && facts.dropped;
-    if (facts.partial && state->side_effect_failed && filtered)
+    if (facts.partial)
+        return LINEAGE_PARTIAL;
+    if (!facts.present && facts.dropped)
         return LINEAGE_FILTERED;
-    return facts.partial ? LINEAGE_PARTIAL : filtered ? LINEAGE_FILTERED : LINEAGE_OK;
+    return state->side_effect_failed ? LINEAGE_PARTIAL : LINEAGE_OK;
 }
 
 void lineage_items_open(const struct lineage *l, uint32_t root, uint32_t output, struct lineage_item_cursor *ret_cursor)

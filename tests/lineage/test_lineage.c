@@ -494,6 +494,29 @@ static void test_the_lowest_coordinate_is_the_cause(void **state)
     bed_drop(&bed);
 }
 
+/* A failed side effect spoils what would be ok, and nothing else. */
+static void test_a_side_effect_counts_only_for_ok(void **state)
+{
+    struct bed bed;
+    (void)state;
+    bed_make(&bed, "sources: {s: {kind: i64}}\n"
+                   "steps:\n"
+                   "- {call: even, op: is_even, in: [s], out: [mask]}\n"
+                   "- {filter: s, mask: mask, as: kept}\n"
+                   "- {call: log, op: tap, in: [s], out: [unread]}\n"
+                   "outputs: [kept]\n");
+    for (uint64_t even = 0; even < 2; even++) {
+        uint32_t root = admit(&bed, 0);
+        struct value_ref mask = {.kind = SHEAF_BOOL, .offset = even};
+        assert_int_equal(lineage_answer(bed.lineage, take(&bed, "even", even), &mask, NULL), 0);
+        assert_false(lineage_root_is_complete(bed.lineage, root));
+        bed.unused = 0;
+        fails(&bed, take(&bed, "log", even), SHEAF_SCOPE_ITEM, "disk full");
+        assert_int_equal(lineage_root_status(bed.lineage, root), even ? LINEAGE_PARTIAL : LINEAGE_FILTERED);
+    }
+    bed_drop(&bed);
+}
+
 static void test_memory_is_linear_and_small(void **state)
 {
     struct bed bed;
@@ -567,6 +590,7 @@ int main(void)
         cmocka_unit_test(test_a_partial_gather_waits_for_final_members),
         cmocka_unit_test(test_a_group_keeps_its_members_needed),
         cmocka_unit_test(test_the_lowest_coordinate_is_the_cause),
+        cmocka_unit_test(test_a_side_effect_counts_only_for_ok),
         cmocka_unit_test(test_memory_is_linear_and_small),
         cmocka_unit_test(test_no_memory_is_an_error_everywhere),
     };
