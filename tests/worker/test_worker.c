@@ -394,6 +394,14 @@ static uint32_t push_page(struct mini *mini, uint64_t parent_key, uint32_t home)
         (struct dispatch){.parent_key = parent_key, .home = home, .input_count = 1, .inputs = {mini_i64(0)}});
 }
 
+/* The shard was told something since `seen`, or is now. */
+static void wait_for_bump(struct mini *mini, uint32_t seen)
+{
+    if (event_count_announce(mini->board.shard_events, seen))
+        assert_int_equal(event_count_wait(mini->board.shard_events, seen, UINT64_C(10000000000)), 0);
+    assert_int_not_equal(event_count_sample(mini->board.shard_events), seen);
+}
+
 static void test_state_is_preferred_and_evicted(void **state)
 {
     struct mini mini;
@@ -412,8 +420,12 @@ static void test_state_is_preferred_and_evicted(void **state)
     mini_expect(&mini, COMPLETION_ANSWER, foreign); /* nobody else came for it */
     assert_true(load_relaxed_u64(&mini.lane.counters->idle_ns) > 10000000);
 
+    while (load_relaxed_u64(&mini.lane.counters->state) != LANE_IDLE)
+        cpu_pause();
+    uint32_t seen = event_count_sample(mini.board.shard_events);
     mini_order(&mini, CONTROL_EVICT, 0, 7);
     mini_tell(&mini);
+    wait_for_bump(&mini, seen);
     struct completion record = mini_expect(&mini, COMPLETION_LOG, COMPLETION_NO_GRAIN);
     assert_string_equal(record.text, "evicted 7");
     record = mini_expect(&mini, COMPLETION_EVICTED, COMPLETION_NO_GRAIN);
@@ -457,9 +469,7 @@ static void test_overflow_wakes_the_shard(void **state)
     store_release_u32(&mini.board.calls[0].overflow, 1);
     uint32_t seen = event_count_sample(mini.board.shard_events);
     mini_tell(&mini);
-    if (event_count_announce(mini.board.shard_events, seen))
-        assert_int_equal(event_count_wait(mini.board.shard_events, seen, UINT64_C(10000000000)), 0);
-    assert_int_not_equal(event_count_sample(mini.board.shard_events), seen);
+    wait_for_bump(&mini, seen);
     mini_stop(&mini);
 }
 
