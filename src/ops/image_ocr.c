@@ -104,7 +104,8 @@ static void engine_warm_up(struct ocr_state *state)
     state->tesseract->TessBaseAPISetVariable(state->engine, "debug_file", "/dev/null");
     state->tesseract->TessBaseAPISetPageSegMode(state->engine, PSM_AUTO);
     state->tesseract->TessBaseAPISetImage(state->engine, blank, SIDE, SIDE, 1, SIDE);
-    state->tesseract->TessBaseAPISetSourceResolution(state->engine, DPI_ASSUMED);
+    /* An impossible resolution makes Tesseract write a remark, for which it opens debug_file: later it could not. */
+    state->tesseract->TessBaseAPISetSourceResolution(state->engine, 1);
     state->tesseract->TessBaseAPIRecognize(state->engine, NULL);
     state->tesseract->TessBaseAPIClear(state->engine);
 }
@@ -349,16 +350,44 @@ static int reads_well(const struct readings *readings)
     return readings->best->confidence >= GOOD_CONFIDENCE && readings->score.sure * 2 > readings->score.characters;
 }
 
+/*
+ * Looks for the turn in which a badly read picture reads best, by its middle: a quarter of a large picture, so that
+ * four readings cost one. When a turn is clearly better, the whole picture is read that way.
+ */
+static void turn_find(struct readings *readings, const struct sheaf_row *row)
+{
+    enum { WHOLE_PIXELS = 1 << 20, WHOLE_CHARACTERS = 400 };
+    static const int turns[] = {2, 1, 3};
+    struct picture middle = *readings->picture;
+    if ((uint64_t)middle.width * middle.height > WHOLE_PIXELS && readings->score.characters > WHOLE_CHARACTERS) {
+        middle.pixels += middle.height / 4 * middle.row_bytes + (size_t)(middle.width / 4) * middle.channels;
+        middle.width /= 2;
+        middle.height /= 2;
+    }
+    struct readings trial = {
+        .state = readings->state, .picture = &middle, .dpi = readings->dpi, .best = readings->next};
+    struct page_content spare;
+    page_content_init(&spare);
+    trial.next = &spare;
+    trial.score = picture_read(trial.state, &middle, trial.dpi, trial.best);
+    for (size_t i = 0; i < 3 && !reads_well(&trial) && !readings->state->host->cancelled(row); i++)
+        turned_read(&trial, turns[i], trial.score.sure * 1.5 + 8);
+    int quarters = (int)trial.best->rotation / 90;
+    free(trial.turned_pixels);
+    page_content_fini(&spare);
+    if (quarters != 0)
+        turned_read(readings, quarters, readings->score.sure * 1.2 + 4);
+}
+
 /* The best reading, with its `rotation` set; one of the state's. */
 static struct page_content *picture_read_upright(struct ocr_state *state, const struct sheaf_row *row,
                                                  const struct picture *picture, double dpi)
 {
-    static const int turns[] = {2, 1, 3};
     struct readings readings = {
         .state = state, .picture = picture, .dpi = dpi, .best = &state->readings[0], .next = &state->readings[1]};
     readings.score = picture_read(state, picture, dpi, readings.best);
-    for (size_t i = 0; i < 3 && !reads_well(&readings) && !state->host->cancelled(row); i++)
-        turned_read(&readings, turns[i], readings.score.sure * 1.5 + 8);
+    if (!reads_well(&readings))
+        turn_find(&readings, row);
     int facing = 0;
     for (int i = 1; i < 4; i++)
         facing = readings.score.facing[i] > readings.score.facing[facing] ? i : facing;
