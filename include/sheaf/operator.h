@@ -171,7 +171,8 @@ struct sheaf_host {
     /* True when the row's result is no longer wanted; a long row may return early, with any answer or none. */
     int (*cancelled)(const struct sheaf_row *row);
 
-    /* A batch operator with `slots` > 1 takes another row when it can: 1 and a row, 0 if none is ready now. */
+    /* A batch operator with `slots` > 1 takes another row when it can: 1 and a row, 0 if none is ready now. Both say
+     * SHEAF_E_CLOSED when the worker is to end: finish the rows at hand and return. */
     int (*take)(void *batch, const struct sheaf_row **ret_row);
     /* Parks until a row can be taken, `fd` is readable (-1: none) or `timeout_ms` (-1: none) is over. */
     int (*wait)(void *batch, int fd, int timeout_ms);
