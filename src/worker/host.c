@@ -329,8 +329,10 @@ static int host_take(void *host_batch, const struct sheaf_row **ret_row)
         return -EINVAL;
     flush_answered(batch);
     orders_poll(batch->worker);
+    if (batch->worker->stop || must_end_now(batch->worker))
+        return SHEAF_E_CLOSED;
     struct worker_row *row;
-    while (!batch->worker->stop && claim_one(batch->worker, batch->index, &row) > 0) {
+    while (claim_one(batch->worker, batch->index, &row) > 0) {
         if (row_start(row) < 0) {
             row_finish(row, 0, NULL);
             continue;
@@ -364,7 +366,9 @@ static int host_wait(void *host_batch, int fd, int timeout_ms)
     for (;;) {
         uint32_t seen = event_count_sample(pool_events(worker));
         orders_poll(worker);
-        if (worker->stop || must_end_now(worker) || call_has_ready(worker, batch->index))
+        if (worker->stop || must_end_now(worker))
+            return SHEAF_E_CLOSED;
+        if (call_has_ready(worker, batch->index))
             return 0;
         struct pollfd readable = {.fd = fd, .events = POLLIN};
         if (fd >= 0 && poll(&readable, 1, 0) > 0)

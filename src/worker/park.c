@@ -85,7 +85,8 @@ struct fd_watch {
     struct event_count *events;
     _Atomic uint32_t seen;
     atomic_bool asleep; /* armed and not yet woken */
-    int news;           /* eventfd */
+    atomic_bool closing;
+    int news; /* eventfd */
 };
 
 static void *watch(void *context)
@@ -94,13 +95,14 @@ static void *watch(void *context)
     for (;;) {
         while (sem_wait(&watch->armed) < 0)
             ;
+        if (atomic_load(&watch->closing))
+            return NULL;
         event_count_wait(watch->events, atomic_load(&watch->seen), EVENT_COUNT_FOREVER);
         atomic_store(&watch->asleep, false);
         uint64_t one = 1;
         ssize_t written = write(watch->news, &one, sizeof one);
         (void)written; /* cannot fail: the counter is far from its end */
     }
-    return NULL;
 }
 
 static struct fd_watch *watch_open(struct sheaf_worker *worker)
@@ -163,7 +165,9 @@ void park_done(struct sheaf_worker *worker)
     struct fd_watch *own = worker->watch;
     if (own == NULL)
         return;
-    pthread_cancel(own->thread);
+    atomic_store(&own->closing, true);
+    sem_post(&own->armed);
+    event_count_bump_always(own->events); /* it may sleep; others look once in vain */
     pthread_join(own->thread, NULL);
     sem_destroy(&own->armed);
     close(own->news);

@@ -5,6 +5,8 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <sheaf/worker.h>
 
@@ -19,7 +21,7 @@ static int serve_slots(struct sheaf_worker *worker, const struct sheaf_worker_cl
 {
     const struct sheaf_host *host = sheaf_worker_host(worker);
     const struct sheaf_row *held = NULL, *row = claim->rows[0];
-    int status = sheaf_worker_start(worker, row);
+    int status = sheaf_worker_start(worker, row), quiet = eventfd(0, EFD_CLOEXEC);
     while (status == 0) {
         int64_t number = row->inputs[0].i64;
         if (number == 1000)
@@ -30,9 +32,13 @@ static int serve_slots(struct sheaf_worker *worker, const struct sheaf_worker_cl
             answer(host, held);
         if (number == 0 || held == NULL)
             break;
-        while (host->take(claim->host_batch, &row) == 0)
-            host->wait(claim->host_batch, -1, -1);
+        while (status == 0 && (status = host->take(claim->host_batch, &row)) == 0)
+            status = host->wait(claim->host_batch, quiet, -1); /* as a socket to a server that says nothing */
+        status = status == 1 ? 0 : status;
     }
+    if (status == SHEAF_E_CLOSED && held != NULL)
+        answer(host, held);
+    close(quiet);
     return sheaf_worker_finish_batch(worker, claim, 0, NULL);
 }
 

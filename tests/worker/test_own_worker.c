@@ -57,11 +57,28 @@ static void test_rows_out_of_order(void **state)
     mini_stop(&mini);
 }
 
+/* An end in the middle: what runs is finished, and nothing spins. */
+static void test_stop_reaches_a_waiting_operator(void **state)
+{
+    struct mini mini;
+    mini_start(&mini, calls, 2, NULL);
+    uint32_t held = mini_push(&mini, 1, BOARD_READY, mini_i64(1000));
+    mini_tell(&mini);
+    while (load_relaxed_u64(&mini.lane.counters->state) != LANE_IDLE ||
+           claim_page_find(&mini.lane.claims, held, 1) == CLAIM_ROW_NONE)
+        cpu_pause();
+    mini_order(&mini, CONTROL_STOP, 0, 0);
+    mini_tell(&mini);
+    expect(&mini, held, 2000);
+    mini_stop(&mini);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_rows_out_of_order),
+        cmocka_unit_test(test_stop_reaches_a_waiting_operator),
     };
     return cmocka_run_group_tests_name("own_worker", tests, NULL, NULL);
 }
