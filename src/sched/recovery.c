@@ -18,7 +18,7 @@ static void isolate(struct sched *sched, uint32_t call, uint32_t entity, uint32_
     row_append(sched, call, entity, ROW_ISOLATION);
 }
 
-/* The row is known to be guilty. */
+/* The row is known to be guilty. Its attempts stay readable when it is sealed. */
 static enum sched_verdict blame(struct sched *sched, const struct sched_loss *loss, uint32_t entity, uint64_t now_us)
 {
     const struct plan_call *call = &sched->plan->calls[loss->call];
@@ -30,14 +30,25 @@ static enum sched_verdict blame(struct sched *sched, const struct sched_loss *lo
         isolate(sched, loss->call, entity, new_batch(sched));
         return SCHED_ISOLATING;
     }
-    row->attempt++;
-    if (!contract && call->recovery == SHEAF_RECOVERY_RETRY && row->attempt <= call->retries) {
+    if (!contract && call->recovery == SHEAF_RECOVERY_RETRY && row->attempt < call->retries) {
+        row->attempt++;
         row->due_us = now_us + (uint64_t)call->backoff_ms * 1000;
         row_append(sched, loss->call, entity, ROW_RETRY);
         return SCHED_RETRIED;
     }
-    *row = (struct row){0};
+    row->place = ROW_NOWHERE;
     return !contract && call->recovery == SHEAF_RECOVERY_ABORT ? SCHED_SEAL_ABORT : SCHED_SEAL_FAILED;
+}
+
+/* Several rows were RUNNING at once (`slots`): each once more, alone. */
+static void isolate_each(struct sched *sched, const struct sched_loss *loss, const uint32_t *entities, uint32_t count,
+                         enum sched_verdict *ret_verdicts)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        row_at(sched, loss->call, entities[i])->alone = loss->event == SCHED_CRASHED;
+        isolate(sched, loss->call, entities[i], new_batch(sched));
+        ret_verdicts[i] = SCHED_ISOLATING;
+    }
 }
 
 static void bisect(struct sched *sched, uint32_t call, const uint32_t *entities, uint32_t count,
@@ -61,6 +72,10 @@ int sched_failed(struct sched *sched, const struct sched_loss *loss, const uint3
     /* A row left over from a dispatch of several was not alone: the culprit may be one that is suppressed by now. */
     if (whole && (count > 1 || loss->rows_run > 1)) {
         bisect(sched, loss->call, entities, count, ret_verdicts);
+        return 0;
+    }
+    if (loss->culprit == SCHED_UNKNOWN && !whole && loss->rows_run > 1) {
+        isolate_each(sched, loss, entities, count, ret_verdicts);
         return 0;
     }
     uint32_t culprit = whole ? 0 : loss->culprit;

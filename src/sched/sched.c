@@ -104,8 +104,10 @@ bool sched_cancel(struct sched *sched, struct grain grain)
 {
     struct call_queues *queues = &sched->calls[grain.call];
     struct row *row = row_at(sched, grain.call, grain.entity);
-    if (row->place == ROW_OUT || row->place == ROW_NOWHERE)
+    if (row->place == ROW_OUT || row->place == ROW_NOWHERE) {
+        *row = (struct row){0};
         return false;
+    }
     if (row->place == ROW_ISOLATION && row->batch == queues->batch_open && --queues->batch_left == 0)
         queues->batch_open = 0;
     row_remove(sched, grain.call, grain.entity);
@@ -116,7 +118,7 @@ bool sched_cancel(struct sched *sched, struct grain grain)
 void sched_done(struct sched *sched, struct grain grain)
 {
     struct row *row = row_at(sched, grain.call, grain.entity);
-    assert(row->place == ROW_OUT);
+    assert(row->place == ROW_OUT || row->place == ROW_NOWHERE);
     *row = (struct row){0};
 }
 

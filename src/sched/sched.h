@@ -46,9 +46,11 @@ uint32_t sched_queued(const struct sched *sched, uint32_t call);
 uint32_t sched_isolating(const struct sched *sched, uint32_t call);
 /* When the next back-off of any Call ends: 1 and the time, or 0 if none is running. */
 int sched_next_retry_us(const struct sched *sched, uint64_t *ret_us);
-/* A Grain is suppressed. True: it was queued here and is taken out (KEPT_OUT). False: it is out, ask the rings. */
+/* A Grain is suppressed. True: it was queued here and is taken out (KEPT_OUT). False: it is out, ask the rings. It is
+ * forgotten here in both cases: it must not be requeued or passed to sched_failed any more. */
 bool sched_cancel(struct sched *sched, struct grain grain);
-/* A row that is out is over: answered, failed for good, or its late result came in. */
+/* A row that is out is over: answered, failed for good, or its late result came in. Harmless for one that is forgotten
+ * already, as long as its Entity lives. */
 void sched_done(struct sched *sched, struct grain grain);
 /* A row that is out comes back without blame: recalled, its worker lost while it was only claimed. Front of the READY
  * queue. */
@@ -67,7 +69,7 @@ enum sched_event {
 };
 
 enum sched_verdict {
-    SCHED_SEAL_FAILED, /* fail it in lineage with the class given, then nothing more: it is forgotten here */
+    SCHED_SEAL_FAILED, /* fail it in lineage with the class given; sched_attempt still tells its attempt */
     SCHED_SEAL_ABORT,  /* the same, and the Call's policy stops the run */
     SCHED_RETRIED,     /* charged, queued again */
     SCHED_REQUEUED,    /* innocent, queued again */
@@ -80,15 +82,18 @@ struct sched_loss {
     enum sched_event event;
     enum sheaf_class class_id;
     uint32_t call;
-    uint32_t culprit;     /* index into the rows: marked RUNNING (per-row operators), or SCHED_UNKNOWN */
+    uint32_t culprit;     /* index into the rows: the one marked RUNNING (per-row operators), or SCHED_UNKNOWN */
     uint32_t rows_before; /* CRASHED: rows this worker had run before these */
-    uint32_t rows_run;    /* rows the dispatch ran with, suppressed ones too; 0: as many as are passed */
+    uint32_t rows_run; /* rows that ran together in this dispatch, suppressed ones too; 0: not known. A batch operator's
+                          row that is left over from more is not guilty yet. Per-row operators with an unknown culprit:
+                          several were RUNNING (`slots`), each is run alone; 0: none was, they are innocent */
 };
 
 /*
  * A dispatch of `count` rows of one Call went wrong. Leave out rows that are suppressed, answered or not started and
  * cancelled. CLAIMED rows of a dead worker may be passed along: they are innocent. ret_verdicts[i] is for entities[i].
- * For a batch operator that was run as a whole the culprit is SCHED_UNKNOWN; alone, a row is its own culprit.
+ * For a batch operator that was run as a whole the culprit is SCHED_UNKNOWN, also when one row is left: what counts is
+ * rows_run.
  */
 int sched_failed(struct sched *sched, const struct sched_loss *loss, const uint32_t *entities, uint32_t count,
                  uint64_t now_us, enum sched_verdict *ret_verdicts);

@@ -114,6 +114,10 @@ static void test_retries_wait_and_go_first(void **state)
     assert_int_equal(lose(bed, ROWS, SCHED_TIMED_OUT, SHEAF_CLASS_TIMEOUT, 0, 0), SCHED_RETRIED);
     assert_int_equal(next(bed, ROWS, due * 2).attempt, 2);
     assert_int_equal(lose(bed, ROWS, SCHED_TIMED_OUT, SHEAF_CLASS_TIMEOUT, 0, 0), SCHED_SEAL_FAILED);
+    assert_int_equal(sched_attempt(bed->sched, (struct grain){ROWS, 0}), 2);
+    sched_done(bed->sched, (struct grain){ROWS, 0});
+    assert_int_equal(sched_ready(bed->sched, (struct grain){ROWS, 0}), 0);
+    assert_int_equal(sched_attempt(bed->sched, (struct grain){ROWS, 0}), 0);
 }
 
 static void test_only_the_marked_row_is_charged(void **state)
@@ -247,6 +251,25 @@ static void test_a_row_left_of_a_batch_is_not_guilty(void **state)
     assert_int_equal(next(bed, BATCH, 0).batch_left, 0);
 }
 
+static void test_rows_that_ran_together_are_tried_alone(void **state)
+{
+    struct bed *bed = *state;
+    uint32_t entities[] = {0, 1};
+    enum sched_verdict verdicts[2];
+    struct sched_loss loss = {
+        .event = SCHED_CRASHED, .class_id = SHEAF_CLASS_CRASHED, .call = ROWS, .culprit = SCHED_UNKNOWN, .rows_run = 2};
+    make_ready(bed, ROWS, 2);
+    next(bed, ROWS, 0);
+    next(bed, ROWS, 0);
+    sched_failed(bed->sched, &loss, entities, 2, 0, verdicts);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct sched_row row = next(bed, ROWS, 0);
+        assert_int_equal(verdicts[i], SCHED_ISOLATING);
+        assert_int_equal(row.batch_left, 0);
+        assert_true(row.fresh_worker);
+    }
+}
+
 static void test_cancel(void **state)
 {
     struct bed *bed = *state;
@@ -257,7 +280,10 @@ static void test_cancel(void **state)
     make_ready(bed, BATCH, 4);
     for (uint32_t i = 0; i < 4; i++)
         next(bed, BATCH, 0);
-    assert_false(sched_cancel(bed->sched, (struct grain){BATCH, 0}));
+    assert_int_equal(sched_ready(bed->sched, (struct grain){BATCH, 9}), 0);
+    next(bed, BATCH, 0);
+    assert_false(sched_cancel(bed->sched, (struct grain){BATCH, 9})); /* out: forgotten */
+    sched_done(bed->sched, (struct grain){BATCH, 9});
     sched_failed(bed->sched, &loss, entities, 4, 0, verdicts);
     assert_int_equal(next(bed, BATCH, 0).grain.entity, 0);
     assert_true(sched_cancel(bed->sched, (struct grain){BATCH, 1})); /* the rest of the batch that is being taken */
@@ -309,6 +335,7 @@ int main(void)
         TEST(test_policies),
         TEST(test_bisection_is_bounded),
         TEST(test_a_row_left_of_a_batch_is_not_guilty),
+        TEST(test_rows_that_ran_together_are_tried_alone),
         TEST(test_cancel),
         TEST(test_drain_first),
         TEST(test_admission_and_spreading),
