@@ -262,21 +262,29 @@ static int script_of(int charset)
     return -1;
 }
 
-/* Names of common fonts that are of the serif kind although nothing in the file says so. */
-static int is_serif_name(const char *name)
+static int name_has(const char *name, const char *const *words)
 {
-    static const char *const serif[] = {"Mincho",  "Ming",  "Song",  "Sun",   "Batang",
-                                        "Myungjo", "Times", "Serif", "Ryumin"};
-    for (size_t i = 0; i < sizeof serif / sizeof serif[0]; i++) {
-        if (strcasestr(name, serif[i]))
+    for (; *words; words++) {
+        if (strcasestr(name, *words))
             return 1;
     }
     return 0;
 }
 
+/* By the words of common font names, which say more than the flags of the files that use them. */
+static int is_serif(const char *name, int pitch_family)
+{
+    static const char *const sans[] = {"Gothic", "Sans", "Hei", "Dotum", "Gulim", "Meiryo", "Arial", NULL};
+    static const char *const serif[] = {"Mincho",   "Ming",  "Song",  "SimSun", "Batang", "Myungjo",
+                                        "Myeongjo", "Times", "Serif", "Ryumin", NULL};
+    if (name_has(name, sans))
+        return 0;
+    return name_has(name, serif) || (pitch_family & FXFONT_FF_ROMAN);
+}
+
 static const struct face *face_of_script(int script, const char *name, int weight, int italic, int pitch_family)
 {
-    int serif = is_serif_name(name) || (pitch_family & FXFONT_FF_ROMAN);
+    int serif = is_serif(name, pitch_family);
     const struct face *face = face_of_family(serif ? scripts[script].serif : scripts[script].sans, weight, italic);
     return face ? face : face_of_family(serif ? scripts[script].sans : scripts[script].serif, weight, italic);
 }

@@ -263,6 +263,39 @@ static void test_cache(void **unused)
     host_close(&operator_pdf_text, state);
 }
 
+/* A font that the document does not bring: a Noto font takes its place and that is noted; a script without one is said.
+ */
+static void test_fonts(void **unused)
+{
+    const char *path = host_corpus_path("pdf/noembed-sjis.pdf");
+    struct host_run run;
+    struct document *document;
+    struct document_failure failure;
+    size_t bytes;
+    if (!path || !fonts_have_charset(FXFONT_SHIFTJIS_CHARSET))
+        skip();
+    uint8_t *data = host_file_read(path, &bytes);
+    struct sheaf_value inputs[2] = {{.kind = SHEAF_I64}, host_file_value(path, data, bytes)};
+    void *state = opened(&operator_pdf_render, NULL, 0);
+    host_run(&operator_pdf_render, state, (struct host_keys){100, 9}, inputs, 2, &run);
+    assert_true(run.answered);
+    size_t dark = 0;
+    for (size_t i = 0; i < run.outputs[0].length_bytes; i++)
+        dark += ((const uint8_t *)run.outputs[0].data)[i] < 64;
+    assert_true(dark > 1000);
+    struct document_request request = {.file = &inputs[1], .row = &run.row, .key = 9};
+    assert_int_equal(document_acquire(&request, &document, &failure), 0);
+    assert_int_equal(document->fonts.count, 1);
+    assert_int_equal(document->fonts.missing, 0);
+    assert_string_equal(document->fonts.entries[0].asked, "MS-Gothic");
+    assert_non_null(strstr(document->fonts.entries[0].file, "NotoSansCJK"));
+    document_release(document);
+    operator_pdf_render.evict(state, 9);
+    host_run_fini(&run);
+    host_close(&operator_pdf_render, state);
+    free(data);
+}
+
 static void test_dates(void **unused)
 {
     static const char *const cases[][2] = {{"D:20190428140300+02'00'", "2019-04-28T14:03:00+02:00"},
@@ -331,14 +364,9 @@ int main(void)
 {
     char path[4096], error[512];
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_open),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_text_and_ocr_choice),
-        cmocka_unit_test(test_render),
-        cmocka_unit_test(test_cache),
-        cmocka_unit_test(test_dates),
-        cmocka_unit_test(test_ocr),
-        cmocka_unit_test(test_missing_language),
+        cmocka_unit_test(test_open),   cmocka_unit_test(test_refusals), cmocka_unit_test(test_text_and_ocr_choice),
+        cmocka_unit_test(test_render), cmocka_unit_test(test_cache),    cmocka_unit_test(test_fonts),
+        cmocka_unit_test(test_dates),  cmocka_unit_test(test_ocr),      cmocka_unit_test(test_missing_language),
     };
     if (pdfium_find(path, sizeof path, error, sizeof error) < 0) {
         print_message("skipped: %s\n", error);
