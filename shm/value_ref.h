@@ -17,7 +17,8 @@
 struct value_ref {
     uint32_t kind;    /* sheaf_kind */
     uint16_t segment; /* VALUE_INLINE or the number of a payload segment */
-    uint16_t prefix;  /* bytes before `offset` that describe the data: media type or path (NUL-terminated), struct sheaf_tensor */
+    uint16_t prefix;  /* bytes before `offset` that describe the data: media type or path (NUL-terminated), struct
+                         sheaf_tensor */
     uint64_t offset;  /* of the data in its segment; inline: the bits of the scalar */
     uint64_t length;  /* bytes of data; for a list its elements; inline: 0 */
     uint64_t hash;    /* XXH3 of the data with --integrity, else 0 */
@@ -28,8 +29,8 @@ static_assert(sizeof(struct value_ref) == 32, "part of the shared layout");
  * What stands in the `prefix` bytes before `offset`, which begin 8-byte aligned:
  *   bytes    the media type, NUL-terminated; prefix 0: none
  *   tensor   struct sheaf_tensor
- *   file     struct file_prefix, then the path, NUL-terminated. Without FILE_IN_MEMORY no data stands at `offset`, which
- *            then may be the end of the segment; `length` is the size of the file in both cases
+ *   file     struct file_prefix, then the path, NUL-terminated. Without FILE_IN_MEMORY no data stands at `offset`,
+ * which then may be the end of the segment; `length` is the size of the file in both cases
  */
 #define FILE_IN_MEMORY 1u
 struct file_prefix {
@@ -39,7 +40,8 @@ struct file_prefix {
 };
 static_assert(sizeof(struct file_prefix) == 16, "part of the shared layout");
 
-/* A list in shared memory: this header, `count` references, then `error_count` struct list_error_ref. 64-byte aligned. */
+/* A list in shared memory: this header, `count` references, then `error_count` struct list_error_ref. 64-byte aligned.
+ */
 struct list_block {
     uint32_t count;
     uint32_t error_count;

@@ -13,7 +13,7 @@ import sys
 
 CODE = (".c", ".h", ".cc", ".cu")
 SCRIPTS = (".py", ".sh")
-LINE_MAX, FUNCTION_MAX, FUNCTION_MAX_EXPLAINED, FILE_MAX = 120, 70, 100, 800
+LINE_MAX, SCRIPT_LINE_MAX, FUNCTION_MAX, FUNCTION_MAX_EXPLAINED, FILE_MAX = 120, 140, 70, 100, 800
 
 LIBRARY = ("src/", "shm/", "include/", "kernels/")
 # Who must not call what, and why.
@@ -74,12 +74,14 @@ def code_only(line):
 
 
 def check_lines(name, lines, is_code, is_a_script):
+    width = LINE_MAX if is_code else SCRIPT_LINE_MAX
+    is_ours = is_code or is_a_script or name.endswith(("meson.build", ".yaml"))
     for number, line in enumerate(lines, 1):
-        if (is_code or is_a_script) and len(line) > LINE_MAX:
-            yield number, f"{len(line)} columns, more than {LINE_MAX}"
-        if (is_code or is_a_script or name.endswith(("meson.build", ".yaml"))) and "\t" in line:
+        if (is_code or is_a_script) and len(line) > width:
+            yield number, f"{len(line)} columns, more than {width}"
+        if is_ours and "\t" in line:
             yield number, "a tab"
-        if line != line.rstrip() and not name.endswith(".md"):
+        if is_ours and line != line.rstrip():
             yield number, "blanks at its end"
         if UNFINISHED.search(line):
             yield number, "unfinished work is not committed"

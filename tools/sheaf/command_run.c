@@ -411,6 +411,7 @@ int command_run(const struct settings *settings)
         say_summary(&run);
         code = run.exit_code;
     }
+    signals_restore(); /* all is committed and said: a signal may end the rest */
     run_tear_down(&run);
     return code;
 }

@@ -37,6 +37,13 @@ int signals_install(void)
     return 0;
 }
 
+void signals_restore(void)
+{
+    struct sigaction normal = {.sa_handler = SIG_DFL};
+    sigaction(SIGINT, &normal, NULL);
+    sigaction(SIGTERM, &normal, NULL);
+}
+
 int signals_descriptor(void)
 {
     return pipe_ends[0];

@@ -14,6 +14,8 @@ enum { SIGNAL_INTERRUPT = SIGINT, SIGNAL_TERMINATE = SIGTERM };
 
 /* 0 or a negative errno. Once per process. */
 int signals_install(void);
+/* From here on signals do what they do in any program: for when nothing is left to be saved. */
+void signals_restore(void);
 /* Readable when a signal came. */
 int signals_descriptor(void);
 /* The next signal that came, or 0. */
