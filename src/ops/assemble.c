@@ -266,7 +266,7 @@ static int make_room(struct assemble_state *state, const struct page_content *co
 static bool is_flowing(const struct layout_block *block)
 {
     return block->kind != LAYOUT_HEADER && block->kind != LAYOUT_FOOTER && block->kind != LAYOUT_FOOTNOTE &&
-           block->kind != LAYOUT_CAPTION;
+           block->kind != LAYOUT_CAPTION && block->kind != LAYOUT_ASIDE;
 }
 
 /* Writes the blocks as Markdown; the first of the page may go on with the last sentence of the page before. */

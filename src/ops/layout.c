@@ -12,8 +12,8 @@ enum { FRAME_COUNT = 5, FRAME_VERTICAL = 4 };
 
 const char *layout_kind_name(enum layout_kind kind)
 {
-    static const char *const names[LAYOUT_KIND_COUNT] = {"paragraph", "heading",  "list-item", "code",  "table",
-                                                         "caption",   "footnote", "header",    "footer"};
+    static const char *const names[LAYOUT_KIND_COUNT] = {"paragraph", "heading",  "list-item", "code",   "table",
+                                                         "caption",   "footnote", "aside",     "header", "footer"};
     return (unsigned)kind < LAYOUT_KIND_COUNT ? names[kind] : "paragraph";
 }
 
@@ -24,6 +24,7 @@ void layout_fini(struct layout *layout)
     free(layout->rows);
     free(layout->blocks);
     free(layout->tasks);
+    free(layout->groups);
     free(layout->numbers);
     *layout = (struct layout){0};
 }
@@ -198,10 +199,12 @@ static int lay_out_body(struct layout *layout, const struct page_content *conten
     uint32_t frames = gather_frames(layout, first, count, counts);
     int status = 0;
     for (uint32_t frame = 0; frame < frames && !status; frame++) {
-        uint32_t first_row = layout->row_count;
+        uint32_t first_row = layout->row_count, first_block = layout->block_count;
         status = layout_order(layout, first, counts[frame]);
         if (!status)
             status = layout_form_blocks(layout, content, style, first_row);
+        for (uint32_t i = first_block; i < layout->block_count && frame > 0; i++)
+            layout->blocks[i].kind = LAYOUT_ASIDE;
         first += counts[frame];
     }
     return status;

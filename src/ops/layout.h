@@ -29,6 +29,7 @@ enum layout_kind {
     LAYOUT_TABLE, /* rows of cells, read across */
     LAYOUT_CAPTION,
     LAYOUT_FOOTNOTE,
+    LAYOUT_ASIDE,  /* runs in another direction than the page reads: a stamp in the margin, labels of a figure */
     LAYOUT_HEADER, /* running head */
     LAYOUT_FOOTER, /* running foot, page number */
     LAYOUT_KIND_COUNT,
@@ -85,6 +86,8 @@ struct layout {
     uint32_t region_count;
     struct layout_task *tasks;
     uint32_t task_count, task_capacity;
+    struct layout_group *groups;
+    uint32_t group_count, group_capacity;
     uint32_t order_first_row, order_depth; /* of the range being ordered: its first row, depth of the last region */
     float *numbers;                        /* scratch for medians */
 };

@@ -166,11 +166,35 @@ enum layout_marker layout_marker_read(const char *text, size_t bytes, uint32_t *
     return LAYOUT_MARKER_NONE;
 }
 
+enum { HEAD_BYTES = 96 };
+
+static uint32_t line_text_copy(const struct forming *f, const struct layout_item *item, char *out, uint32_t room)
+{
+    const struct page_line *line = &f->content->lines[item->line];
+    const struct page_span *first = &f->content->spans[line->first_span], *last = first + line->span_count - 1;
+    uint32_t bytes = last->text_offset + last->text_bytes - first->text_offset;
+    bytes = bytes < room ? bytes : room;
+    memcpy(out, f->content->text + first->text_offset, bytes);
+    return bytes;
+}
+
+/* The first characters of a row, also where a wide gap parts a number from what it numbers. */
+static uint32_t row_head(const struct forming *f, const struct layout_row *row, char head[HEAD_BYTES])
+{
+    const struct layout_item *items = &f->layout->items[row->first_item];
+    uint32_t bytes = line_text_copy(f, &items[0], head, HEAD_BYTES - 1);
+    if (row->item_count > 1 && bytes < 8) {
+        head[bytes++] = ' ';
+        bytes += line_text_copy(f, &items[1], head + bytes, HEAD_BYTES - bytes);
+    }
+    return bytes;
+}
+
 static enum layout_marker row_marker(const struct forming *f, const struct layout_row *row)
 {
-    uint32_t bytes, length;
-    const char *text = row_text(f, row, &bytes);
-    return layout_marker_read(text, bytes, &length);
+    char head[HEAD_BYTES];
+    uint32_t length;
+    return layout_marker_read(head, row_head(f, row, head), &length);
 }
 
 /* ---- columns ---- */
@@ -211,7 +235,10 @@ static bool is_code(const struct forming *f, const struct layout_row *row)
 /* A row of cells: items with clear gaps between them. */
 static bool is_cells(const struct forming *f, const struct layout_row *row)
 {
-    for (uint32_t i = 1; i < row->item_count; i++) {
+    uint32_t from = row->item_count == 2 && f->layout->items[row->first_item].chars <= 4 ? row_marker(f, row) : 0;
+    from =
+        from == LAYOUT_MARKER_BULLET || from == LAYOUT_MARKER_NUMBER ? 2 : 1; /* an item of a list is no row of cells */
+    for (uint32_t i = from; i < row->item_count; i++) {
         const struct layout_item *a = &f->layout->items[row->first_item + i - 1], *b = a + 1;
         float gap = reversed(row) ? a->u0 - b->u1 : b->u0 - a->u1;
         if (gap > 1.2f * row->size)
@@ -243,12 +270,13 @@ static bool centered(const struct forming *f, const struct layout_row *row)
     return left > row->size && fabsf(left - right) < 1.5f * row->size;
 }
 
-static bool new_style(const struct layout_row *a, const struct layout_row *b)
+static bool new_style(const struct forming *f, const struct layout_row *a, const struct layout_row *b)
 {
     float larger = fmaxf(a->size, b->size), smaller = fminf(a->size, b->size);
     if (larger > 1.12f * smaller && a->chars > 2 && b->chars > 2)
         return true;
-    return ((a->flags ^ b->flags) & PAGE_BOLD) && a->chars > 3 && b->chars > 3;
+    bool large = smaller > 1.12f * f->body_size; /* one heading, whatever its weight */
+    return ((a->flags ^ b->flags) & PAGE_BOLD) && !large && a->chars > 3 && b->chars > 3;
 }
 
 static bool far_below(const struct forming *f, const struct layout_row *a, const struct layout_row *b)
@@ -300,7 +328,7 @@ static bool breaks(const struct forming *f, const struct layout_block *block, ui
     if (block->kind == LAYOUT_TABLE || (is_cells(f, b) && is_cells(f, a)))
         return !(is_cells(f, a) && is_cells(f, b) && (block->kind == LAYOUT_TABLE || block->row_count == 1) &&
                  cells_align(f, a, b));
-    if (new_style(a, b))
+    if (new_style(f, a, b))
         return true;
     enum layout_marker marker = row_marker(f, b);
     if (block->kind == LAYOUT_FOOTNOTE)
@@ -365,29 +393,41 @@ static bool stands_alone(const struct forming *f, const struct layout_block *blo
     return above && below;
 }
 
+/* Does the next line go on with this one in small letters? Then it is text whose size is not what it seems. */
+static bool goes_on(const struct forming *f, const struct layout_row *row)
+{
+    uint32_t bytes, index = (uint32_t)(row - f->layout->rows);
+    if (index + 1 >= f->layout->row_count || row[1].region != row->region || far_below(f, row, row + 1))
+        return false;
+    const char *text = row_text(f, row + 1, &bytes);
+    return text[0] >= 'a' && text[0] <= 'z' && !ends_sentence(row_last_code(f, row));
+}
+
 static void try_heading(const struct forming *f, struct layout_block *block)
 {
     const struct layout_row *first = &f->layout->rows[block->first_row];
     uint32_t bytes, chars = block_chars(f->layout, block);
     const char *text = row_text(f, first, &bytes);
+    char head[HEAD_BYTES];
+    uint32_t head_bytes = row_head(f, first, head);
     if (block->row_count > HEADING_ROWS_MAX || chars > HEADING_CHARS_MAX || chars < 2 ||
-        !layout_has_letters(text, bytes))
+        !layout_has_letters(head, head_bytes))
         return;
     const struct layout_row *last = first + block->row_count - 1;
-    if (first->size > 1.12f * f->body_size) {
+    bool lower = text[0] >= 'a' && text[0] <= 'z';
+    if (first->size > 1.12f * f->body_size && (first->size > 1.3f * f->body_size || !(lower || goes_on(f, last)))) {
         block->kind = LAYOUT_HEADING;
         block->level = level_of_size(f->style, first->size);
         return;
     }
     uint32_t end = row_last_code(f, last);
-    uint32_t parts = number_parts(text, bytes);
+    uint32_t parts = number_parts(head, head_bytes);
     if (parts && block->row_count == 1 && chars <= 80 && stands_alone(f, block) && end != '.' && end != ',' &&
         end != ';' && end != ':') {
         block->kind = LAYOUT_HEADING;
         block->level = f->style->heading_count + parts;
         return;
     }
-    bool lower = text[0] >= 'a' && text[0] <= 'z';
     if (!(first->flags & PAGE_BOLD) || f->style->body_bold || first->size < 0.93f * f->body_size ||
         block->row_count > 2 || chars > BOLD_HEADING_CHARS_MAX || lower || end == '.' || end == ',' || end == ';' ||
         end == ':')

@@ -293,18 +293,25 @@ static bool mostly_right_to_left(const struct layout_row *rows, uint32_t count)
     return 2 * right_to_left > count;
 }
 
-/* Turns a group of rows into tasks: cut in two, or final. */
-static int close_group(struct layout *layout, const struct layout_row *rows, uint32_t count, const struct gaps *gaps,
-                       float size, uint32_t depth)
+static const struct layout_item *group_items(const struct layout *layout, const struct layout_row *rows,
+                                             const struct layout_group *group, uint32_t *ret_count)
 {
-    uint32_t first = rows[0].first_item, items = 0;
-    for (uint32_t r = 0; r < count; r++)
-        items += rows[r].item_count;
-    const struct gap *gap = depth < LAYOUT_DEPTH_MAX ? choose_gap(layout, rows, count, gaps, size) : NULL;
-    if (!gap)
+    const struct layout_row *first = rows + group->first_row, *last = first + group->row_count - 1;
+    *ret_count = last->first_item + last->item_count - first->first_item;
+    return layout->items + first->first_item;
+}
+
+/* Turns a group of rows into tasks: cut in two, or final. */
+static int group_to_tasks(struct layout *layout, const struct layout_row *rows, const struct layout_group *group,
+                          uint32_t depth)
+{
+    uint32_t items, first = rows[group->first_row].first_item;
+    (void)group_items(layout, rows, group, &items);
+    if (!group->cut)
         return push_task(layout, first, items, depth, 1);
-    bool reversed = mostly_right_to_left(rows, count);
-    uint32_t left = partition(layout, first, items, gap);
+    struct gap gap = {group->u0, group->u1, 1, 1};
+    bool reversed = mostly_right_to_left(rows + group->first_row, group->row_count);
+    uint32_t left = partition(layout, first, items, &gap);
     assert(left > 0 && left < items);
     if (reversed) { /* the right column is read first: swap the two ranges */
         memcpy(layout->scratch, layout->items + first, left * sizeof *layout->items);
@@ -314,6 +321,68 @@ static int close_group(struct layout *layout, const struct layout_row *rows, uin
     }
     int status = push_task(layout, first, left, depth + 1, 0);
     return status ? status : push_task(layout, first + left, items - left, depth + 1, 0);
+}
+
+static int close_group(struct layout *layout, const struct layout_row *rows, uint32_t first, uint32_t count,
+                       const struct gaps *gaps, float size, uint32_t depth)
+{
+    if (!layout_grow((void **)&layout->groups, sizeof *layout->groups, layout->group_count, &layout->group_capacity))
+        return -ENOMEM;
+    const struct gap *gap = depth < LAYOUT_DEPTH_MAX ? choose_gap(layout, rows + first, count, gaps, size) : NULL;
+    layout->groups[layout->group_count++] =
+        (struct layout_group){first, count, gap != NULL, gap ? gap->u0 : 0, gap ? gap->u1 : 0};
+    return 0;
+}
+
+/* Does the neighbour belong to the columns of `group`? It does when the gap runs on through it: an equation in one
+ * column ends a group, the columns go on. Narrows the gap to what both leave free. */
+static bool joins(const struct layout *layout, const struct layout_row *rows, struct layout_group *group,
+                  const struct layout_group *neighbour, float least)
+{
+    uint32_t count;
+    const struct layout_item *items = group_items(layout, rows, neighbour, &count);
+    float u0 = group->u0, u1 = group->u1;
+    if (neighbour->cut && (neighbour->u1 < u0 + least || neighbour->u0 > u1 - least))
+        return false;
+    for (uint32_t i = 0; i < count; i++) {
+        if (items[i].u0 + items[i].u1 > group->u0 + group->u1)
+            u1 = fminf(u1, items[i].u0);
+        else
+            u0 = fmaxf(u0, items[i].u1);
+    }
+    if (u1 - u0 < least)
+        return false;
+    group->u0 = u0;
+    group->u1 = u1;
+    return true;
+}
+
+static bool near_by(const struct layout_row *rows, const struct layout_group *above, const struct layout_group *below,
+                    float size)
+{
+    return rows[below->first_row].v0 - rows[above->first_row + above->row_count - 1].v1 < 3 * size;
+}
+
+/* Joins groups that are parts of the same columns, in place. */
+static void join_groups(struct layout *layout, const struct layout_row *rows, float size, float least)
+{
+    struct layout_group *groups = layout->groups;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < layout->group_count; i++) {
+        struct layout_group group = groups[i];
+        while (group.cut && kept > 0 && near_by(rows, &groups[kept - 1], &group, size) &&
+               joins(layout, rows, &group, &groups[kept - 1], least)) {
+            kept--;
+            group.first_row = groups[kept].first_row;
+            group.row_count += groups[kept].row_count;
+        }
+        if (!group.cut && kept > 0 && groups[kept - 1].cut && near_by(rows, &groups[kept - 1], &group, size) &&
+            joins(layout, rows, &groups[kept - 1], &group, least))
+            groups[kept - 1].row_count += group.row_count;
+        else
+            groups[kept++] = group;
+    }
+    layout->group_count = kept;
 }
 
 static float median_size(struct layout *layout, uint32_t first, uint32_t count)
@@ -340,6 +409,7 @@ static int sweep(struct layout *layout, const struct layout_row *rows, uint32_t 
     struct gaps live, own, both;
     uint32_t start = 0;
     int status = 0;
+    layout->group_count = 0;
     row_gaps(layout, &rows[0], least, &live);
     gaps_see(&live, &rows[0]);
     for (uint32_t r = 1; r < count && !status; r++) {
@@ -348,14 +418,19 @@ static int sweep(struct layout *layout, const struct layout_row *rows, uint32_t 
         gaps_see(&both, &rows[r]);
         gaps_see(&own, &rows[r]);
         if (gap_ends(&live, &own, &both)) {
-            status = close_group(layout, rows + start, r - start, &live, size, depth);
+            status = close_group(layout, rows, start, r - start, &live, size, depth);
             start = r;
             live = own;
         } else {
             live = both;
         }
     }
-    return status ? status : close_group(layout, rows + start, count - start, &live, size, depth);
+    if (!status)
+        status = close_group(layout, rows, start, count - start, &live, size, depth);
+    join_groups(layout, rows, size, least);
+    for (uint32_t i = 0; i < layout->group_count && !status; i++)
+        status = group_to_tasks(layout, rows, &layout->groups[i], depth);
+    return status;
 }
 
 static void reverse_tasks(struct layout *layout, uint32_t from)

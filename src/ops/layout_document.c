@@ -163,13 +163,14 @@ static uint64_t line_key(const char *text, uint32_t bytes, uint64_t side, bool *
 }
 
 /* The key of a line in a margin, 0 when it cannot be a running line. */
-static uint64_t margin_key(const struct page_content *content, const struct page_line *line, int side, bool *ret_number)
+static uint64_t margin_key(const struct page_content *content, const struct page_line *line, int side, bool outermost,
+                           bool *ret_number)
 {
     uint32_t bytes;
     const char *text = line_text(content, line, &bytes);
     float middle = (line->box.y0 + line->box.y1) / 2, distance = side == 1 ? middle : content->height - middle;
     uint64_t key = line_key(text, bytes, (uint64_t)side, ret_number);
-    return *ret_number || distance <= margin_part * content->height ? key : 0;
+    return (*ret_number && outermost) || distance <= margin_part * content->height ? key : 0;
 }
 
 /* Up to LAYOUT_MARGIN_LINES_MAX lines nearest to the top (side 1) or bottom (side 2), upright ones. */
@@ -250,7 +251,7 @@ int layout_document_note(struct layout_document *document, const struct page_con
         uint32_t lines[LAYOUT_MARGIN_LINES_MAX], count = margin_lines(content, side, lines);
         for (uint32_t i = 0; i < count; i++) {
             bool number;
-            uint64_t key = margin_key(content, &content->lines[lines[i]], side, &number);
+            uint64_t key = margin_key(content, &content->lines[lines[i]], side, i == 0, &number);
             if (key && note_key(document, key, document->page_count))
                 return -ENOMEM;
         }
@@ -268,7 +269,7 @@ void layout_document_margins(const struct layout_document *document, const struc
         uint32_t lines[LAYOUT_MARGIN_LINES_MAX], count = margin_lines(content, side, lines);
         for (uint32_t i = 0; i < count; i++) {
             bool number;
-            uint64_t key = margin_key(content, &content->lines[lines[i]], side, &number);
+            uint64_t key = margin_key(content, &content->lines[lines[i]], side, i == 0, &number);
             uint32_t repeats = key ? find(document, key)->count : 0;
             if (repeats >= (uint32_t)(number ? NUMBER_REPEATS_LEAST : REPEATS_LEAST))
                 ret_margin[lines[i]] = (uint8_t)side;

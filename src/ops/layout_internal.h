@@ -13,6 +13,13 @@ struct layout_task {
     uint32_t first, count, depth, emit;
 };
 
+/* Rows that leave a gap free; `cut`: they are two columns, parted by it. */
+struct layout_group {
+    uint32_t first_row, row_count;
+    uint32_t cut;
+    float u0, u1;
+};
+
 /* Makes room for one more element in a growing array; false when there is no memory. */
 bool layout_grow(void **array, size_t element_bytes, uint32_t count, uint32_t *capacity);
 

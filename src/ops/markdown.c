@@ -238,6 +238,7 @@ void markdown_block(struct markdown *markdown, const struct layout_block *block,
         break;
     case LAYOUT_FOOTNOTE:
     case LAYOUT_CAPTION:
+    case LAYOUT_ASIDE:
         write_aside(markdown, text, bytes);
         break;
     case LAYOUT_HEADING:

@@ -521,12 +521,11 @@ static void character_at(struct extraction *x, int index, uint32_t code)
     last_resolve(x);
     if (entered)
         object_enter(x, object, index);
-    if ((code >= 0x80 || code < 0x20) && code != CODE_HYPHEN_JOINT && object &&
-        x->pdfium->FPDFText_HasUnicodeMapError(x->text, index) == 1) {
-        uint32_t ligature = ligature_of_code(code);
-        x->content->unmapped += ligature == 0;
-        code = ligature ? ligature : code;
-    }
+    uint32_t ligature = ligature_of_code(code);
+    if (ligature)
+        code = ligature;
+    else if ((code >= 0x80 || code < 0x20) && code != CODE_HYPHEN_JOINT && object)
+        x->content->unmapped += x->pdfium->FPDFText_HasUnicodeMapError(x->text, index) == 1;
     bool joint = code == CODE_HYPHEN_JOINT && x->pdfium->FPDFText_IsHyphen(x->text, index) == 1;
     if (joint)
         code = '-';

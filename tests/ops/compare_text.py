@@ -34,9 +34,8 @@ def fold(text):
     return SPACES.sub(" ", text).split()
 
 
-def distance(a, b, cap=60000):
+def distance(a, b):
     """Levenshtein distance of two lists of words, by bit-parallel rows (Myers): Python's integers are the bit vectors."""
-    a, b = a[:cap], b[:cap]
     if not a or not b:
         return max(len(a), len(b))
     where = {}
@@ -70,7 +69,7 @@ def percent_unordered(a, b):
 
 def run(*command, encoding="utf-8"):
     try:
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=30)
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=10)
     except subprocess.TimeoutExpired:
         return None
     return done.stdout.decode(encoding, errors="replace") if done.returncode == 0 else None
