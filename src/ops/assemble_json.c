@@ -94,8 +94,10 @@ int assemble_json_begin(struct buffer *out, const void *info, size_t info_bytes,
                         size_t error_count, uint64_t *ret_page_count)
 {
     msgpack_unpacked unpacked;
-    msgpack_unpacked_init(&unpacked);
     size_t offset = 0;
+    if (!record_counts_plausible(info, info_bytes))
+        return -EBADMSG;
+    msgpack_unpacked_init(&unpacked);
     msgpack_unpack_return got = msgpack_unpack_next(&unpacked, info, info_bytes, &offset);
     if (got != MSGPACK_UNPACK_SUCCESS || unpacked.data.type != MSGPACK_OBJECT_MAP) {
         msgpack_unpacked_destroy(&unpacked);

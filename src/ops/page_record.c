@@ -511,9 +511,53 @@ static int take_map(const msgpack_object *object, struct page_content *content)
     return fill(content, &columns);
 }
 
+static uint64_t big_endian_at(const unsigned char *data, size_t bytes)
+{
+    uint64_t value = 0;
+    for (size_t i = 0; i < bytes; i++)
+        value = value << 8 | data[i];
+    return value;
+}
+
+int record_counts_plausible(const void *bytes, size_t length)
+{
+    const unsigned char *data = bytes;
+    /* of the types 0xC0 to 0xDF: bytes of the size or value that follows the type */
+    static const uint8_t widths[32] = {0, 0, 0, 0, 1, 2, 4, 1, 2,  4, 4, 8, 1, 2, 4, 8,
+                                       1, 2, 4, 8, 2, 3, 5, 9, 17, 1, 2, 4, 2, 4, 2, 4};
+    for (size_t at = 0; at < length;) {
+        unsigned char type = data[at++];
+        uint64_t body = 0, elements = 0;
+        if (type >= 0xA0 && type < 0xC0) {
+            body = type & 0x1F;
+        } else if (type >= 0x80 && type < 0xA0) {
+            elements = type & 0x0F;
+        } else if (type >= 0xC0 && type < 0xE0) {
+            size_t width = widths[type - 0xC0];
+            if (width > length - at)
+                return false;
+            uint64_t value = width <= 8 ? big_endian_at(data + at, width) : 0;
+            at += width;
+            bool sized = (type >= 0xC4 && type <= 0xC6) || (type >= 0xD9 && type <= 0xDB);
+            if (type >= 0xC7 && type <= 0xC9) /* extension: a type byte, then the body */
+                body = value + 1;
+            else if (sized)
+                body = value;
+            else if (type >= 0xDC)
+                elements = value;
+        }
+        if (body > length - at || elements > length - at)
+            return false;
+        at += body;
+    }
+    return true;
+}
+
 int page_record_decode(const void *data, size_t data_bytes, struct page_content *content)
 {
     page_content_clear(content);
+    if (!record_counts_plausible(data, data_bytes))
+        return -EBADMSG;
     msgpack_unpacked unpacked;
     msgpack_unpacked_init(&unpacked);
     size_t offset = 0;

@@ -120,6 +120,10 @@ static inline const char *page_span_text(const struct page_content *content, con
 /* True when there is nothing a reader would see as text: no characters but white space. */
 int page_content_blank(const struct page_content *content);
 
+/* For any MessagePack of another process, before it is unpacked: false when an array or map claims more elements, or a
+ * text more bytes, than there can be. The unpacker would make room for them first. */
+int record_counts_plausible(const void *bytes, size_t length);
+
 /* An upper bound for the encoded size. */
 size_t page_record_bound(const struct page_content *content);
 /* Encodes into `buffer`: -ENOSPC when `buffer_bytes` is too small (never with page_record_bound). */
