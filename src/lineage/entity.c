@@ -82,6 +82,7 @@ void entity_start(struct lineage *l, uint32_t domain, uint32_t entity)
     }
     FOR_RANGE(l, l->domains[domain].broadcasts, broadcast)
     {
+        broadcast_hint_reset(l, broadcast, entity);
         broadcast_evaluate(l, broadcast, entity);
     }
 }

@@ -448,6 +448,9 @@ static void make_record(struct lineage *l, uint32_t domain)
     {
         l->ports[top].readers = place(&stride, sizeof(uint32_t));
     }
+    for (uint32_t i = 0; i < l->plan->port_count; i++)
+        if (l->ports[i].kind == PLAN_BROADCAST && l->ports[i].live && l->ports[i].from == domain)
+            l->ports[i].hint = place(&stride, sizeof(uint32_t));
     FOR_RANGE(l, d->ports, item)
     {
         l->ports[item].item = place(&stride, 1);

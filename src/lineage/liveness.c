@@ -6,7 +6,9 @@
  */
 #include "lineage/state.h"
 
-enum { SEARCH_ITEM, SEARCH_BELOW }; /* one Item; this and the following Entities of a broadcast */
+/* One Item; Entities a broadcast may reach later; this and the following Entities of a broadcast (plus how many Items
+ * had been seen when the step before it began). */
+enum { SEARCH_ITEM, SEARCH_FUTURE, SEARCH_BELOW };
 
 static void search_push(struct lineage *l, uint32_t port, uint32_t entity)
 {
@@ -54,6 +56,20 @@ static bool search_future(struct lineage *l, const struct port_layout *p, uint32
     return false;
 }
 
+static uint32_t *broadcast_hint(const struct lineage *l, uint32_t port, uint32_t source_entity)
+{
+    const struct port_layout *p = &l->ports[port];
+    return (uint32_t *)(void *)(record_at(l, p->from, source_entity) + p->hint);
+}
+
+/* A new Entity under one that is not the last may stand before the hint. */
+void broadcast_hint_reset(struct lineage *l, uint32_t port, uint32_t entity)
+{
+    const struct port_layout *p = &l->ports[port];
+    if (l->domains[p->domain].depth > l->domains[p->from].depth + 1)
+        *broadcast_hint(l, port, ancestor_of(l, p->domain, entity, p->from)) = 0;
+}
+
 static bool search_readers(struct lineage *l, uint32_t port, uint32_t entity)
 {
     const struct port_layout *p = &l->ports[port];
@@ -72,12 +88,11 @@ static bool search_readers(struct lineage *l, uint32_t port, uint32_t entity)
             search_push(l, reader->index, entity_at(l, p->domain, entity)->parent);
             break;
         case READ_BROADCAST: {
-            const struct port_layout *b = &l->ports[reader->index];
-            if (search_future(l, b, entity))
-                return true;
-            uint32_t first = below_first(l, b->domain, b->from, entity);
+            uint32_t first = *broadcast_hint(l, reader->index, entity);
+            first = first ? first - 1 : below_first(l, l->ports[reader->index].domain, p->domain, entity);
+            queue_push(l, &l->search, reader->index, entity, SEARCH_FUTURE);
             if (first != NONE)
-                queue_push(l, &l->search, reader->index, first, SEARCH_BELOW);
+                queue_push(l, &l->search, reader->index, first, SEARCH_BELOW + l->seen.count);
             break;
         }
         case READ_EXPAND:
@@ -92,10 +107,16 @@ static bool search_step(struct lineage *l)
     struct queue *stack = &l->search;
     struct event top = stack->events[(stack->head + --stack->count) & (stack->capacity - 1)];
     const struct port_layout *p = &l->ports[top.port];
-    if (top.kind == SEARCH_BELOW) {
+    if (top.kind == SEARCH_FUTURE)
+        return search_future(l, p, top.entity);
+    if (top.kind >= SEARCH_BELOW) {
+        /* All that was seen since the step before is explored to its ends: unneeded for good, whatever else is found.
+         */
         uint32_t next = below_next(l, p->domain, p->from, top.entity);
+        l->seen.count = top.kind - SEARCH_BELOW;
+        *broadcast_hint(l, top.port, ancestor_of(l, p->domain, top.entity, p->from)) = top.entity + 1;
         if (next != NONE)
-            queue_push(l, stack, top.port, next, SEARCH_BELOW);
+            queue_push(l, stack, top.port, next, SEARCH_BELOW + l->seen.count);
         search_push(l, top.port, top.entity);
         return false;
     }

@@ -126,6 +126,8 @@ struct port_layout {
     uint32_t gather;  /* struct gather_state */
     uint32_t readers; /* counter in the record of `top`; NONE: kept until release */
     uint32_t top;     /* Domain */
+    uint32_t
+        hint; /* BROADCAST: in the record of `from`: the Entity below it before which nobody needs it, plus 1; or 0 */
     uint32_t source, members, mask, call;
     uint32_t from;                       /* GATHER: Domain of the children; BROADCAST: Domain of the source */
     uint32_t reader_first, reader_count; /* into layout.readers */
@@ -245,6 +247,7 @@ uint32_t cause_lower(const struct lineage *l, uint32_t a, uint32_t b);
 const char *cause_text(const struct lineage *l, uint32_t cause, uint32_t *ret_length, enum sheaf_class *ret_class);
 
 /* liveness.c */
+void broadcast_hint_reset(struct lineage *l, uint32_t port, uint32_t entity);
 bool grain_is_needed(struct lineage *l, uint32_t call, uint32_t entity);
 void demand_check(struct lineage *l, const struct event *lost);
 
