@@ -398,6 +398,49 @@ static void test_what_nobody_can_observe_is_not_run(void **state)
     bed_drop(&bed);
 }
 
+/* A value broadcast over two levels stays needed by a child that came late under an early parent. */
+static void test_late_children_keep_a_broadcast_needed(void **state)
+{
+    struct bed bed;
+    (void)state;
+    bed_make(&bed, "sources: {s: {kind: i64}}\n"
+                   "steps:\n"
+                   "- {call: slow, op: id, in: [s], out: [x]}\n"
+                   "- {call: open, op: range, in: [s], out: [g]}\n"
+                   "- {expand: [g], as: [page]}\n"
+                   "- {call: split, op: range, in: [page], out: [h]}\n"
+                   "- {expand: [h], as: [region]}\n"
+                   "- {call: read, op: fail_item_if, in: [region], out: [t], with: {at: [1]}}\n"
+                   "- {broadcast: x, like: region, as: each}\n"
+                   "- {call: both, op: add, in: [t, each], out: [y]}\n"
+                   "- {gather: [y], as: [ys], mode: partial}\n"
+                   "outputs: [ys]\n");
+    admit(&bed, 0);
+    struct grain open = take(&bed, "open", 0), slow = take(&bed, "slow", 0);
+    child(&bed, open, 0, 0);
+    child(&bed, open, 1, 0);
+    answer(&bed, open, 0);
+    struct grain early = take(&bed, "split", 0), late = take(&bed, "split", 1);
+    child(&bed, early, 0, 0);
+    struct grain first = take(&bed, "read", 0);
+    child(&bed, late, 0, 0);
+    child(&bed, late, 1, 0);
+    answer(&bed, late, 0);
+    fails(&bed, first, SHEAF_SCOPE_ITEM, "bad"); /* the search for who needs `x` goes on to the second page */
+    child(&bed, early, 1, 0);
+    answer(&bed, early, 0);
+    fails(&bed, take(&bed, "read", 0), SHEAF_SCOPE_ITEM, "bad");
+    struct grain a = take(&bed, "read", 1), b = take(&bed, "read", 1);
+    uint64_t at[3];
+    lineage_coordinate(bed.lineage, 2, a.entity, at, 3);
+    fails(&bed, at[1] == 1 ? a : b, SHEAF_SCOPE_ITEM, "bad");
+    assert_true(lineage_is_ready(bed.lineage, slow));
+    fails(&bed, at[1] == 1 ? b : a, SHEAF_SCOPE_ITEM, "bad");
+    assert_false(lineage_is_ready(bed.lineage, slow));
+    assert_int_equal(bed.complete_count, 1);
+    bed_drop(&bed);
+}
+
 /* A partial gather below a group that may still fail waits, though all its members are there. */
 static void test_a_partial_gather_waits_for_final_members(void **state)
 {
@@ -587,6 +630,7 @@ int main(void)
         cmocka_unit_test(test_a_wider_failure_than_stated_is_a_breach),
         cmocka_unit_test(test_a_root_can_be_cancelled),
         cmocka_unit_test(test_what_nobody_can_observe_is_not_run),
+        cmocka_unit_test(test_late_children_keep_a_broadcast_needed),
         cmocka_unit_test(test_a_partial_gather_waits_for_final_members),
         cmocka_unit_test(test_a_group_keeps_its_members_needed),
         cmocka_unit_test(test_the_lowest_coordinate_is_the_cause),
