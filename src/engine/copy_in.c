@@ -78,7 +78,7 @@ int leaf_copy_in(struct payload *payload, uint32_t shard, const struct sheaf_val
     if (!leaf_is_sound(value))
         return -EINVAL;
     uint64_t prefix = prefix_bytes(value), offset;
-    int result = payload_alloc(payload, shard, prefix + value->length_bytes, &offset);
+    int result = payload_run_alloc(payload, shard, prefix + value->length_bytes, &offset);
     if (result < 0)
         return result;
     write_leaf(payload_shard_at(payload, shard, offset), prefix, value);
@@ -184,7 +184,7 @@ int list_copy_in(struct payload *payload, uint32_t shard, const struct sheaf_val
     int result = walk(&work, value->list, NULL);
     uint64_t bytes = work.used;
     if (result == 0)
-        result = payload_alloc(payload, shard, bytes, &work.offset);
+        result = payload_run_alloc(payload, shard, bytes, &work.offset);
     if (result == 0) {
         work.memory = payload_shard_at(payload, shard, work.offset);
         memset(work.memory, 0, bytes);

@@ -69,9 +69,9 @@ int sheaf_run_progress(const struct sheaf_run *run, struct sheaf_progress *ret_p
         .filtered = run->finished[SHEAF_ROOT_FILTERED],
         .failed = run->finished[SHEAF_ROOT_FAILED],
         .worker_deaths = atomic_load_explicit(&run->deaths, memory_order_relaxed),
-        .memory_bytes = payload_bytes(run->payload),
+        .memory_bytes = payload_real_bytes(run->payload),
         .memory_peak_bytes =
-            payload_bytes_peak(run->payload) + atomic_load_explicit(&run->rss_peak_bytes, memory_order_relaxed),
+            payload_real_bytes_peak(run->payload) + atomic_load_explicit(&run->rss_peak_bytes, memory_order_relaxed),
     };
     count_children(run, &progress.entities, &progress.entities_done);
     *ret_progress = progress;
@@ -181,9 +181,9 @@ static json_t *describe_memory(const struct sheaf_run *run)
     uint64_t workers = atomic_load_explicit(&run->rss_peak_bytes, memory_order_relaxed);
     json_t *memory = json_object();
     put(memory, "budget", run->engine->memory_bytes);
-    put(memory, "payload_peak", payload_bytes_peak(run->payload));
+    put(memory, "payload_peak", payload_real_bytes_peak(run->payload));
     put(memory, "worker_private_peak", workers);
-    put(memory, "peak", payload_bytes_peak(run->payload) + workers);
+    put(memory, "peak", payload_real_bytes_peak(run->payload) + workers);
     return memory;
 }
 

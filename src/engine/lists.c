@@ -11,7 +11,7 @@ int built_alloc(struct shard *shard, struct built **built, uint64_t bytes, uint6
     struct built *block = malloc(sizeof *block);
     if (!block)
         return -ENOMEM;
-    int result = payload_alloc(shard->run->payload, shard->number, bytes, &block->offset);
+    int result = payload_run_alloc(shard->run->payload, shard->number, bytes, &block->offset);
     if (result < 0) {
         free(block);
         return result;
@@ -27,7 +27,7 @@ void built_free(struct shard *shard, struct built *built)
 {
     while (built) {
         struct built *next = built->next;
-        payload_free(shard->run->payload, shard->number, built->offset, built->bytes);
+        payload_run_free(shard->run->payload, shard->number, built->offset, built->bytes);
         free(built);
         built = next;
     }

@@ -126,12 +126,12 @@ int payload_read_only(const struct payload *payload, uint16_t number)
     return segment_of(payload, number)->read_only;
 }
 
-uint64_t payload_bytes(const struct payload *payload)
+uint64_t payload_real_bytes(const struct payload *payload)
 {
     return atomic_load_explicit(&payload->bytes, memory_order_relaxed);
 }
 
-uint64_t payload_bytes_peak(const struct payload *payload)
+uint64_t payload_real_bytes_peak(const struct payload *payload)
 {
     return atomic_load_explicit(&payload->bytes_peak, memory_order_relaxed);
 }
@@ -349,7 +349,7 @@ static uint64_t place_run(struct payload *payload, struct payload_segment *segme
     return start;
 }
 
-int payload_alloc(struct payload *payload, uint32_t shard, uint64_t bytes, uint64_t *ret_offset)
+int payload_run_alloc(struct payload *payload, uint32_t shard, uint64_t bytes, uint64_t *ret_offset)
 {
     struct payload_segment *segment = segment_of(payload, payload_shard_segment(payload, shard));
     uint64_t count = bytes / PAGE_BYTES + (bytes % PAGE_BYTES != 0);
@@ -369,7 +369,7 @@ int payload_alloc(struct payload *payload, uint32_t shard, uint64_t bytes, uint6
     return 0;
 }
 
-void payload_free(struct payload *payload, uint32_t shard, uint64_t offset, uint64_t bytes)
+void payload_run_free(struct payload *payload, uint32_t shard, uint64_t offset, uint64_t bytes)
 {
     struct payload_segment *segment = segment_of(payload, payload_shard_segment(payload, shard));
     uint64_t count = bytes / PAGE_BYTES + (bytes % PAGE_BYTES != 0);

@@ -50,8 +50,8 @@ const struct segment *payload_segment(const struct payload *payload, uint16_t nu
 int payload_read_only(const struct payload *payload, uint16_t number);
 
 /* Bytes that are real now, in all segments, and the most there ever were. */
-uint64_t payload_bytes(const struct payload *payload);
-uint64_t payload_bytes_peak(const struct payload *payload);
+uint64_t payload_real_bytes(const struct payload *payload);
+uint64_t payload_real_bytes_peak(const struct payload *payload);
 /* Bytes of live values in shard segments (page runs in use). */
 uint64_t payload_shard_bytes(const struct payload *payload);
 
@@ -90,9 +90,9 @@ void payload_end_lease(struct payload *payload, uint32_t worker);
 /* ---- page runs in a shard's segment ---- */
 
 /* `bytes` of memory there, page-aligned. -ENOMEM. */
-int payload_alloc(struct payload *payload, uint32_t shard, uint64_t bytes, uint64_t *ret_offset);
-/* Gives back what payload_alloc gave, with the same `bytes`. */
-void payload_free(struct payload *payload, uint32_t shard, uint64_t offset, uint64_t bytes);
+int payload_run_alloc(struct payload *payload, uint32_t shard, uint64_t bytes, uint64_t *ret_offset);
+/* Gives back what payload_run_alloc gave, with the same `bytes`. */
+void payload_run_free(struct payload *payload, uint32_t shard, uint64_t offset, uint64_t bytes);
 void *payload_shard_at(const struct payload *payload, uint32_t shard, uint64_t offset);
 
 #endif

@@ -177,7 +177,7 @@ static void place(void *cookie, uint64_t tag, const char *path, uint64_t size_by
         return;
     }
     uint64_t bytes = source->prefix_bytes + (source->streamed ? 0 : size_bytes);
-    if (payload_alloc(sources->run->payload, sources->shard_number, bytes, &source->offset) < 0) {
+    if (payload_run_alloc(sources->run->payload, sources->shard_number, bytes, &source->offset) < 0) {
         ret_place->kind = READER_LATER;
         return;
     }
@@ -195,7 +195,7 @@ static void unplace(struct sources *sources, struct source *source)
     if (!source->placed)
         return;
     uint64_t bytes = source->prefix_bytes + (source->streamed ? 0 : source->size_bytes);
-    payload_free(sources->run->payload, sources->shard_number, source->offset, bytes);
+    payload_run_free(sources->run->payload, sources->shard_number, source->offset, bytes);
     source->placed = false;
 }
 

@@ -40,7 +40,7 @@ void sources_forget(struct sources *sources, uint64_t id);
 /* Which shard made an id. */
 uint32_t source_shard(uint64_t id);
 
-/* The page run of a value in a shard's segment, for payload_free. */
+/* The page run of a value in a shard's segment, for payload_run_free. */
 void source_run(const struct payload *payload, const struct value_ref *ref, uint64_t *ret_offset, uint64_t *ret_bytes);
 
 /* How the files are read: one line. */

@@ -3,10 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/close_range.h>
 #include <linux/sched.h>
 #include <signal.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -52,8 +54,11 @@ static _Noreturn void become_worker(const struct plan_of_child *plan)
         dup2(plan->socket, ATTACH_FD) < 0)
         _exit(127);
     syscall(SYS_close_range, ATTACH_FD + 1, ~0u, 0);
-    char *const arguments[] = {(char *)plan->path, "--attach", "3", NULL};
-    execv(plan->path, arguments);
+    char path[PATH_MAX], option[] = "--attach", fd[] = "3";
+    strncpy(path, plan->path, sizeof path - 1);
+    path[sizeof path - 1] = '\0';
+    char *const arguments[] = {path, option, fd, NULL};
+    execv(path, arguments);
     static const char message[] = "cannot execute the worker program\n";
     (void)!write(2, message, sizeof message - 1);
     _exit(127);

@@ -618,7 +618,7 @@ int supervisor_start(struct sheaf_run *run, struct sheaf_error *error)
     pthread_mutex_unlock(&supervisor->lock);
     if (result < 0 && error) {
         error->code = result;
-        snprintf(error->message, sizeof error->message, "%s", supervisor->start_line);
+        snprintf(error->message, sizeof error->message, "%.*s", (int)sizeof error->message - 1, supervisor->start_line);
     }
     return result;
 }
