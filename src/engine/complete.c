@@ -144,6 +144,14 @@ static void claim_ended(struct shard *shard, uint32_t worker, struct slot *slot)
         slot_release(shard, slot);
 }
 
+/* The Grain is sealed F; `attempt` is the one that failed, counted from 0. */
+static void seal_failed(struct shard *shard, struct grain grain, const struct lineage_cause *cause)
+{
+    int result = lineage_fail(shard->lineage, grain, cause);
+    if (result < 0)
+        shard_fail(shard, result, "recording a failure");
+}
+
 static void fail_grain(struct shard *shard, struct grain grain, enum sheaf_scope scope, enum sheaf_class class_id,
                        const char *text, uint32_t text_bytes, uint64_t elapsed_us)
 {
@@ -154,9 +162,7 @@ static void fail_grain(struct shard *shard, struct grain grain, enum sheaf_scope
                                   .attempt = sched_attempt(shard->sched, grain),
                                   .elapsed_us = elapsed_us};
     sched_done(shard->sched, grain);
-    int result = lineage_fail(shard->lineage, grain, &cause);
-    if (result < 0)
-        shard_fail(shard, result, "recording a failure");
+    seal_failed(shard, grain, &cause);
 }
 
 static void fail_contract(struct shard *shard, struct grain grain, const char *text)
@@ -275,7 +281,13 @@ void complete_failed(struct shard *shard, const struct sched_loss *loss, const u
         counts->isolated += verdicts[i] == SCHED_ISOLATING;
         if (verdicts[i] != SCHED_SEAL_FAILED && verdicts[i] != SCHED_SEAL_ABORT)
             continue;
-        fail_grain(shard, grain, SHEAF_SCOPE_ITEM, loss->class_id, text, text_bytes, elapsed_us);
+        struct lineage_cause cause = {.scope = SHEAF_SCOPE_ITEM,
+                                      .class_id = loss->class_id,
+                                      .text = text,
+                                      .length_bytes = text_bytes,
+                                      .attempt = shard->plan->calls[loss->call].retries, /* its last */
+                                      .elapsed_us = elapsed_us};
+        seal_failed(shard, grain, &cause);
         if (verdicts[i] == SCHED_SEAL_ABORT) {
             struct message_text *message = calloc(1, sizeof *message);
             if (message) {

@@ -103,7 +103,8 @@ int child_spawn(const char *path, const cpu_set_t *cores, struct child *ret_chil
         result = -EMFILE;
         goto out;
     }
-    fcntl(pipes[1], F_SETFL, 0); /* our end stays non-blocking, the child's must not be */
+    fcntl(pipes[1], F_SETFL, 0); /* our ends do not block, the child's do */
+    fcntl(sockets[0], F_SETFL, O_NONBLOCK);
     struct plan_of_child plan = {path, cores, sockets[1], pipes[1], null, getpid()};
     struct child child = {.socket = sockets[0], .output = pipes[0], .pidfd = -1};
     child.pid = clone_with_pidfd(&child.pidfd);
