@@ -20,6 +20,22 @@ static struct ready_producer *ring_of(struct shard *shard, uint32_t call, enum b
     return &shard->rings[(size_t)call * BOARD_RINGS + ring];
 }
 
+enum ready_found slot_in_ring(struct shard *shard, const struct slot *slot)
+{
+    return ready_ring_find(ring_of(shard, slot->grain.call, (enum board_ring)slot->ring), slot_number(shard, slot),
+                           slot->number, slot->position);
+}
+
+bool dispatch_has_room(const struct shard *shard)
+{
+    for (uint32_t call = 0; call < shard->plan->call_count; call++) {
+        uint32_t ring = shard->counts[call].full_ring;
+        if (ring != 0 && ready_ring_has_room(&shard->rings[(size_t)call * BOARD_RINGS + ring - 1]))
+            return true;
+    }
+    return false;
+}
+
 /* ---- slots ---- */
 
 static struct slot *slot_take(struct shard *shard, struct grain grain)
@@ -79,7 +95,7 @@ void slot_release(struct shard *shard, struct slot *slot)
 
 static uint64_t row_timeout_ns(const struct shard *shard, const struct plan_call *call)
 {
-    uint32_t timeout_ms = call->timeout_ms ? call->timeout_ms : shard->run->engine->options.row_timeout_ms;
+    uint32_t timeout_ms = run_timeout_ms(shard->run, call);
     return timeout_ms * UINT64_C(1000000);
 }
 
@@ -178,12 +194,16 @@ static int offer(struct shard *shard, const struct sched_row *row)
         return -EAGAIN;
     }
     lineage_hold(shard->lineage, row->grain);
+    struct call_counts *counts = &shard->counts[row->grain.call];
+    counts->full_ring = 0;
     slot->ring = ring_of_queue[row->queue];
     slot->batch = row->batch;
     int result = describe(shard, slot, row);
     if (result == 0)
         result = ready_ring_push(ring_of(shard, row->grain.call, slot->ring), slot_number(shard, slot), slot->number,
                                  &slot->position);
+    if (result == -EAGAIN)
+        counts->full_ring = 1u + slot->ring;
     if (result < 0) {
         slot_release(shard, slot);
         sched_requeue_uncharged(shard->sched, row->grain);

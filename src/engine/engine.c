@@ -10,7 +10,6 @@
 
 #include "engine/run.h"
 
-enum { ROW_TIMEOUT_MS = 60000 };
 #define MEMORY_BYTES_MIN (UINT64_C(64) << 20)
 
 /* `folder of this library`/`relative`, if something executable is there. */
@@ -70,8 +69,6 @@ int sheaf_engine_create(const struct sheaf_engine_options *options, struct sheaf
         return -ENOMEM;
     size_t known = options->size < sizeof *options ? options->size : sizeof *options;
     memcpy(&engine->options, options, known);
-    if (engine->options.row_timeout_ms == 0)
-        engine->options.row_timeout_ms = ROW_TIMEOUT_MS;
     int result = topo_create(engine->options.topology_xml, &engine->topo, error);
     if (result < 0)
         return fail(engine, result, error, NULL);

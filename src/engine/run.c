@@ -21,6 +21,13 @@ uint64_t clock_now_ns(void)
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
+uint32_t run_timeout_ms(const struct sheaf_run *run, const struct plan_call *call)
+{
+    enum { DEFAULT_MS = 60000 };
+    uint32_t given_ms = run->engine->options.row_timeout_ms;
+    return given_ms ? given_ms : call->timeout_ms ? call->timeout_ms : DEFAULT_MS;
+}
+
 void run_log(const struct sheaf_run *run, int level, const char *format, ...)
 {
     const struct sheaf_engine_options *options = &run->engine->options;

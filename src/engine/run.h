@@ -134,6 +134,9 @@ void run_fail(struct sheaf_run *run, const char *format, ...) SHEAF_PRINTF(2, 3)
 /* One line for the engine's log callback. Any thread. */
 void run_log(const struct sheaf_run *run, int level, const char *format, ...) SHEAF_PRINTF(3, 4);
 
+/* The deadline of a row of a Call: what the host says, else the Call or its operator, else 60 s. */
+uint32_t run_timeout_ms(const struct sheaf_run *run, const struct plan_call *call);
+
 /* CLOCK_MONOTONIC. */
 uint64_t clock_now_ns(void);
 

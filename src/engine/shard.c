@@ -130,7 +130,7 @@ static bool step(struct shard *shard)
 
 static bool has_news(struct shard *shard)
 {
-    if (!mailbox_is_empty(&shard->inbox))
+    if (!mailbox_is_empty(&shard->inbox) || dispatch_has_room(shard))
         return true;
     for (uint32_t worker = 0; worker < shard->run->worker_count; worker++) {
         if (shard->links[worker].attached && spsc_pending(&shard->links[worker].completions.ring))
@@ -139,12 +139,13 @@ static bool has_news(struct shard *shard)
     return false;
 }
 
-static void park(struct shard *shard, uint32_t seen)
+static void park(struct shard *shard, uint32_t seen, uint64_t timeout_ns)
 {
-    uint64_t retry_us, timeout_ns = EVENT_COUNT_FOREVER;
+    uint64_t retry_us;
     if (sched_next_retry_us(shard->sched, &retry_us)) {
         uint64_t now_us = clock_now_ns() / 1000;
-        timeout_ns = retry_us > now_us ? (retry_us - now_us) * 1000 : 0;
+        uint64_t retry_ns = retry_us > now_us ? (retry_us - now_us) * 1000 : 0;
+        timeout_ns = retry_ns < timeout_ns ? retry_ns : timeout_ns;
     }
     if (timeout_ns > 0 && event_count_announce(shard->board.shard_events, seen) && !has_news(shard))
         event_count_wait(shard->board.shard_events, seen, timeout_ns);
@@ -156,8 +157,9 @@ static void *shard_thread(void *argument)
     pthread_setname_np(pthread_self(), "sheaf-shard");
     while (!shard->stopping) {
         uint32_t seen = event_count_sample(shard->board.shard_events);
-        if (!step(shard) && !shard->stopping)
-            park(shard, seen);
+        uint64_t wait_ns;
+        if (!step(shard) && !shard->stopping && recall_step(shard, &wait_ns) == 0)
+            park(shard, seen, wait_ns);
     }
     return NULL;
 }

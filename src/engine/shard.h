@@ -9,6 +9,7 @@
  *   lists.c     gathered lists as blocks that workers can read
  *   complete.c  records of workers
  *   recover.c   what a dead worker leaves behind
+ *   recall.c    rows of a worker that is stuck in a long one, while others idle
  *   hold.c      state that workers keep per Entity, and what must stay readable for it
  *   result.c    a complete root, copied out for the host
  *
@@ -93,6 +94,7 @@ struct call_counts {
     uint64_t rows, batches, raised, retried, isolated, run_ns;
     uint64_t last_run_ns; /* to tell batches apart: rows of one report the same time */
     uint32_t last_worker;
+    uint32_t full_ring; /* 1 + the ring that had no room for the Call's next row; 0: none */
 };
 
 struct raised_rows; /* complete.c: rows of one batch that raised, being collected */
@@ -171,6 +173,11 @@ struct slot *slot_find(struct shard *shard, uint32_t number_of_slot, uint64_t nu
 void slot_release(struct shard *shard, struct slot *slot);
 void slot_release_keeping_hold(struct shard *shard, struct slot *slot);
 
+/* Where the row of a live slot is, as far as its ring knows. */
+enum ready_found slot_in_ring(struct shard *shard, const struct slot *slot);
+/* Whether a row that found its ring full could be offered now. */
+bool dispatch_has_room(const struct shard *shard);
+
 /* ---- lists.c ---- */
 /* Makes a block for a gathered list; `built` gets what is to be freed with list_free. */
 int list_build(struct shard *shard, struct lineage_list list, struct built **built, struct value_ref *ret_ref);
@@ -198,6 +205,10 @@ void complete_failed(struct shard *shard, const struct sched_loss *loss, const u
 /* ---- recover.c ---- */
 void recover_attached(struct shard *shard, const struct message_worker *message);
 void recover_death(struct shard *shard, const struct message_worker *message);
+
+/* ---- recall.c ---- */
+/* Takes rows from workers that are stuck; returns how many. `ret_wait_ns`: when to look again. */
+uint32_t recall_step(struct shard *shard, uint64_t *ret_wait_ns);
 
 /* ---- hold.c ---- */
 /* The row of a slot ended on `worker`: true if that worker now has the Entity open and the slot's hold is kept for it.

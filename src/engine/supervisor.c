@@ -302,14 +302,12 @@ static void check_deadline(struct supervisor *supervisor, uint32_t worker, uint6
 
 static int tick_ms(const struct sheaf_run *run)
 {
-    uint32_t shortest = run->engine->options.row_timeout_ms;
+    uint32_t shortest = 4 * TICK_MS;
     for (uint32_t call = 0; call < run->plan->call_count; call++) {
-        uint32_t timeout_ms = run->plan->calls[call].timeout_ms;
-        if (timeout_ms && timeout_ms < shortest)
-            shortest = timeout_ms;
+        uint32_t timeout_ms = run_timeout_ms(run, &run->plan->calls[call]);
+        shortest = timeout_ms < shortest ? timeout_ms : shortest;
     }
-    int tick = shortest / 4 < TICK_MS ? (int)(shortest / 4) : TICK_MS;
-    return tick < TICK_MS_MIN ? TICK_MS_MIN : tick;
+    return shortest / 4 < TICK_MS_MIN ? TICK_MS_MIN : (int)(shortest / 4);
 }
 
 /* Resident memory of a process less what it shares. */

@@ -131,8 +131,9 @@ static uint32_t claim_from(struct sheaf_worker *worker, struct look *look, uint3
     return taken.claimed;
 }
 
-/* Whether rows at home elsewhere are worth opening their parents here: when they are much work, or when they have been
- * waiting for their own worker, which is busy with something long, while this one had nothing else. */
+/* Whether rows at home elsewhere are worth opening their parents here: when the shard has much such work ready, of which the
+ * ring shows a first part, or when they have been waiting for their own worker, which is busy with something long, while this
+ * one had nothing else. */
 static bool foreign_repays(struct sheaf_worker *worker, struct worker_call *call, uint32_t shard, enum board_ring kind)
 {
     struct look look = {.worker = worker, .call = call, .ownership = TAKE_FOREIGN, .only_count = true};
@@ -144,7 +145,8 @@ static bool foreign_repays(struct sheaf_worker *worker, struct worker_call *call
         worker->foreign_since_ns = at_ns;
     worker->foreign_seen = true;
     uint64_t row_ns = call->mean_row_ns != 0 ? call->mean_row_ns : UNKNOWN_ROW_NS;
-    return look.accepted * row_ns >= FOREIGN_WORK_NS || at_ns - worker->foreign_since_ns >= FOREIGN_WORK_NS;
+    uint64_t ready = load_relaxed_u32(&worker->links[shard].board.calls[call->spec->call].ready);
+    return ready * row_ns >= FOREIGN_WORK_NS || at_ns - worker->foreign_since_ns >= FOREIGN_WORK_NS;
 }
 
 static uint32_t claim_ring(struct sheaf_worker *worker, struct worker_call *call, uint32_t shard, enum board_ring kind,
@@ -192,6 +194,7 @@ static uint32_t claim_call(struct sheaf_worker *worker, uint32_t index, bool for
 static void add_rows(struct sheaf_worker *worker, uint32_t index, uint32_t shard, uint32_t claimed)
 {
     struct worker_batch *batch = &worker->batch;
+    store_relaxed_u64(&worker->lane.counters->state, LANE_BUSY);
     batch->index = index;
     batch->count = claimed;
     for (uint32_t at = 0; at < claimed; at++)

@@ -21,14 +21,18 @@ struct event_count *pool_events(const struct sheaf_worker *worker)
     return &worker->links[0].board.pool_events[worker->hello.pool];
 }
 
-/* PROTOCOL H8 (c): the shard may sleep with work in its arena because a ring was full, and the ring has room now. */
+/* PROTOCOL H8 (c): the shard may sleep with work in its arena because a ring was full, and the ring has room now. And
+ * rows that are left to the worker that has their parent open: it may be stuck, and only the shard can see that. */
 static void tell_overflow(struct sheaf_worker *worker)
 {
+    store_relaxed_u64(&worker->lane.counters->state, LANE_IDLE);
     for (uint32_t shard = 0; shard < worker->hello.shard_count; shard++) {
         struct board *board = &worker->links[shard].board;
         bool overflow = false;
-        for (uint32_t index = 0; index < worker->hello.call_count; index++)
-            overflow |= load_acquire_u32(&board->calls[worker->calls[index].spec->call].overflow) != 0;
+        for (uint32_t index = 0; index < worker->hello.call_count; index++) {
+            struct board_call *call = &board->calls[worker->calls[index].spec->call];
+            overflow |= load_acquire_u32(&call->overflow) != 0 || load_relaxed_u32(&call->ready) != 0;
+        }
         if (overflow)
             event_count_bump(board->shard_events);
     }

@@ -158,7 +158,10 @@ static int open_engine(struct run *run)
         .workers = (uint32_t)settings_number(settings, SETTING_WORKERS),
         .memory_bytes = settings_number(settings, SETTING_MEMORY),
         .io = io_backend(settings),
-        .row_timeout_ms = (uint32_t)(settings_seconds(settings, SETTING_TIMEOUT) * 1000),
+        /* not given: what the pipeline and its operators say */
+        .row_timeout_ms = settings_given(settings, SETTING_TIMEOUT)
+                              ? (uint32_t)(settings_seconds(settings, SETTING_TIMEOUT) * 1000)
+                              : 0,
         .cookie = (void *)(uintptr_t)settings,
         .log = on_log,
     };

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A worker that is stuck in a long row must not keep others from work: while some worker of its Pool is idle, the rows
+ * it has claimed and not started are recalled (L1), and rows that wait for it because it has their parent open are
+ * offered to anyone. Looked at only before the shard parks, and only while a worker is idle beside work.
+ */
+#include "engine/shard.h"
+
+/* As long as it is worth waiting for a worker that has the parent open: opening it elsewhere costs milliseconds. */
+#define STUCK_NS UINT64_C(20000000)
+
+static bool pool_wants_work(const struct shard *shard, uint32_t pool)
+{
+    const struct sheaf_run *run = shard->run;
+    const struct plan_pool *calls = &shard->plan->pools[pool];
+    uint32_t live = 0, idle = 0;
+    for (uint32_t i = 0; i < calls->call_count; i++)
+        live += shard->live_of_call[shard->plan->pool_calls[calls->call_first + i]];
+    for (uint32_t i = 0; i < run->pool_count[pool]; i++) {
+        uint32_t worker = run->pool_first[pool] + i;
+        idle +=
+            shard->links[worker].attached && load_relaxed_u64(&run->workers[worker].lane.counters->state) == LANE_IDLE;
+    }
+    return live > 0 && idle > 0;
+}
+
+/* Since when the oldest row of a worker runs; UINT64_MAX: none does. */
+static uint64_t running_since(const struct claim_page *page)
+{
+    uint64_t since_ns = UINT64_MAX;
+    for (uint32_t i = 0; i < page->row_count; i++) {
+        struct claim_row row = claim_page_read(page, i);
+        if (row.state == CLAIM_RUNNING && row.since_ns != 0 && row.since_ns < since_ns)
+            since_ns = row.since_ns;
+    }
+    return since_ns;
+}
+
+/* L1 for what it has claimed and not started. The old claim stays live until the worker or its death releases it. */
+static uint32_t recall_claimed(struct shard *shard, const struct claim_page *page)
+{
+    uint32_t recalled = 0;
+    for (uint32_t i = 0; i < page->row_count; i++) {
+        struct claim_row row = claim_page_read(page, i);
+        struct slot *slot = row.state == CLAIM_CLAIMED ? slot_find(shard, row.grain, row.number) : NULL;
+        if (!slot || slot->unwanted || slot_in_ring(shard, slot) != READY_GONE ||
+            claim_page_recall(page, i, row.grain, row.number) != CLAIM_RECALLED)
+            continue;
+        slot->unwanted = true;
+        sched_requeue_uncharged(shard->sched, slot->grain);
+        recalled++;
+    }
+    return recalled;
+}
+
+/* Rows that wait in a ring for this worker because it is their home. */
+static uint32_t offer_to_all(struct shard *shard, uint32_t worker)
+{
+    uint32_t offered = 0;
+    for (uint32_t i = 0; i < shard->hold_count; i++) {
+        const struct hold *hold = &shard->holds[i];
+        if (hold->used && hold->worker == worker && keymap_get(&shard->home_of, hold->key) == worker)
+            keymap_remove(&shard->home_of, hold->key);
+    }
+    for (uint32_t i = 0; i < shard->slot_count; i++) {
+        struct slot *slot = &shard->slots[i];
+        struct dispatch *dispatch = &shard->board.dispatches.slots[shard->slot_first + i];
+        if (!slot->live || slot->unwanted || dispatch->home != worker || slot_in_ring(shard, slot) != READY_WAITING)
+            continue;
+        dispatch->home = DISPATCH_HOME_ANY; /* a hint: whoever reads it meanwhile reads the old or the new one */
+        offered++;
+    }
+    return offered;
+}
+
+uint32_t recall_step(struct shard *shard, uint64_t *ret_wait_ns)
+{
+    const struct sheaf_run *run = shard->run;
+    uint64_t now_ns = clock_now_ns();
+    uint32_t work = 0;
+    *ret_wait_ns = EVENT_COUNT_FOREVER;
+    for (uint32_t worker = 0; worker < run->worker_count; worker++) {
+        uint32_t pool = run->workers[worker].pool;
+        if (!shard->links[worker].attached || !pool_wants_work(shard, pool))
+            continue;
+        const struct claim_page *page = &run->workers[worker].lane.claims;
+        uint64_t since_ns = running_since(page);
+        if (since_ns >= now_ns)
+            continue; /* nothing runs, or it started this moment */
+        if (now_ns - since_ns < STUCK_NS) {
+            uint64_t wait_ns = STUCK_NS - (now_ns - since_ns);
+            *ret_wait_ns = wait_ns < *ret_wait_ns ? wait_ns : *ret_wait_ns;
+            continue;
+        }
+        uint32_t freed = recall_claimed(shard, page) + offer_to_all(shard, worker);
+        shard->pool_pushed[pool] |= freed > 0;
+        work += freed;
+    }
+    return work;
+}
