@@ -131,9 +131,9 @@ static uint32_t claim_from(struct sheaf_worker *worker, struct look *look, uint3
     return taken.claimed;
 }
 
-/* Whether rows at home elsewhere are worth opening their parents here: when the shard has much such work ready, of which the
- * ring shows a first part, or when they have been waiting for their own worker, which is busy with something long, while this
- * one had nothing else. */
+/* Whether rows at home elsewhere are worth opening their parents here: when the shard has much such work ready, of
+ * which the ring shows a first part, or when they have been waiting for their own worker, which is busy with something
+ * long, while this one had nothing else. */
 static bool foreign_repays(struct sheaf_worker *worker, struct worker_call *call, uint32_t shard, enum board_ring kind)
 {
     struct look look = {.worker = worker, .call = call, .ownership = TAKE_FOREIGN, .only_count = true};
