@@ -120,6 +120,7 @@ struct sheaf_result_info {
     enum sheaf_class class_id; /* of the root cause when failed or partial, else NONE */
     uint32_t reserved;
     const char *message; /* its text, or "" */
+    uint64_t child_count;         /* Entities one level below the root: the pages of a document */
 };
 SHEAF_API int sheaf_result_info(const struct sheaf_result *result, struct sheaf_result_info *ret_info);
 
@@ -141,6 +142,9 @@ SHEAF_API int sheaf_result_item(const struct sheaf_result *result, size_t output
 
 /* Reads a list value by cursor: 1 and an element, 0 at the end. Elements are valid until the result is acknowledged. */
 SHEAF_API int sheaf_list_next(struct sheaf_list *list, struct sheaf_value *ret_value);
+/* The ordinal under its parent that the element last given had: a gather leaves out members that are not PRESENT. In a list
+ * that no gather made, its position. */
+SHEAF_API uint64_t sheaf_list_ordinal(const struct sheaf_list *list);
 SHEAF_API void sheaf_list_rewind(struct sheaf_list *list);
 SHEAF_API int sheaf_list_error_next(struct sheaf_list *list, struct sheaf_list_error *ret_error);
 

@@ -169,10 +169,12 @@ static int copy_lineage_list(struct copying *copying, const struct todo *todo)
     struct lineage_value value;
     list->count = lineage_list_count(shard->lineage, todo->list);
     list->values = block_alloc(copying->blocks, (list->count + 1) * sizeof *list->values);
-    if (!list->values)
+    list->ordinals = block_alloc(copying->blocks, (list->count + 1) * sizeof *list->ordinals);
+    if (!list->values || !list->ordinals)
         return -ENOMEM;
     lineage_list_open(shard->lineage, todo->list, &cursor);
     for (uint64_t i = 0; lineage_list_next(shard->lineage, &cursor, &value); i++) {
+        list->ordinals[i] = cursor.ordinal;
         int result = copy_value(copying, &value, &list->values[i]);
         if (result < 0)
             return result;
@@ -388,7 +390,8 @@ struct sheaf_result *result_make(struct shard *shard, struct root *root)
                                    .status = statuses[lineage_root_status(shard->lineage, root->lineage_root)],
                                    .root = root->index,
                                    .tag = root->tag,
-                                   .message = ""};
+                                   .message = "",
+                                   .child_count = lineage_root_children(shard->lineage, root->lineage_root)};
     result->items = block_alloc(&result->memory, (outputs + 1) * sizeof *result->items);
     result->item_counts = block_alloc(&result->memory, (outputs + 1) * sizeof *result->item_counts);
     int status = result->items && result->item_counts ? 0 : -ENOMEM;

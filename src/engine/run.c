@@ -291,6 +291,12 @@ int sheaf_list_next(struct sheaf_list *list, struct sheaf_value *ret_value)
     return 1;
 }
 
+uint64_t sheaf_list_ordinal(const struct sheaf_list *list)
+{
+    uint64_t last = list->next > 0 ? list->next - 1 : 0;
+    return list->ordinals && last < list->count ? list->ordinals[last] : last;
+}
+
 void sheaf_list_rewind(struct sheaf_list *list)
 {
     list->next = 0;

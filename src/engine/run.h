@@ -79,6 +79,7 @@ struct sheaf_list {
     uint64_t count, error_count;
     struct sheaf_value *values;
     struct sheaf_list_error *errors;
+    uint64_t *ordinals;        /* NULL: positions */
     uint64_t next, error_next; /* cursors */
 };
 

@@ -149,6 +149,7 @@ struct lineage_cursor {
     uint32_t port;  /* whose children's values the list has */
     uint32_t child; /* next child to look at */
     uint32_t error; /* next child to look at for errors */
+    uint32_t ordinal; /* of the element last given, under its parent */
 };
 
 void lineage_list_open(const struct lineage *lineage, struct lineage_list list, struct lineage_cursor *ret_cursor);
@@ -169,6 +170,8 @@ uint32_t lineage_coordinate(const struct lineage *lineage, uint32_t domain, uint
                             uint32_t capacity);
 uint32_t lineage_root_of(const struct lineage *lineage, struct grain grain);
 uint64_t lineage_root_index(const struct lineage *lineage, uint32_t root);
+/* Entities one level below the root that an open or closed Expansion has made so far. */
+uint64_t lineage_root_children(const struct lineage *lineage, uint32_t root);
 uint64_t lineage_root_tag(const struct lineage *lineage, uint32_t root);
 
 /* ---- results of a complete root ---- */

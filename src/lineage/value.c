@@ -61,6 +61,7 @@ int lineage_list_next(const struct lineage *l, struct lineage_cursor *cursor, st
         cursor->child = entity_at(l, domain, child)->next;
         if (is_element(l, cursor, child)) {
             port_value(l, cursor->port, child, ret_value);
+            cursor->ordinal = entity_at(l, domain, child)->ordinal;
             return 1;
         }
     }
@@ -131,6 +132,16 @@ uint32_t lineage_root_of(const struct lineage *l, struct grain grain)
 uint64_t lineage_root_index(const struct lineage *l, uint32_t root)
 {
     return root_at(l, root)->index;
+}
+
+uint64_t lineage_root_children(const struct lineage *l, uint32_t root)
+{
+    uint64_t children = 0;
+    for (uint32_t domain = 1; domain < l->plan->domain_count; domain++) {
+        if (l->plan->domains[domain].parent == 0)
+            children += expansion_at(l, domain, root)->count;
+    }
+    return children;
 }
 
 uint64_t lineage_root_tag(const struct lineage *l, uint32_t root)

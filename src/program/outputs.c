@@ -68,6 +68,12 @@ static const char *check_path(const char *pattern)
     return NULL;
 }
 
+/* How many numbers name one file of a Port: the Coordinate of an Item, and in a list the ordinal of the element. */
+static uint32_t file_depth(const struct sheaf_plan *plan, const struct plan_port *port)
+{
+    return plan->domains[port->domain].depth + SHEAF_KIND_DEPTH(port->kind);
+}
+
 static int check_pattern(struct compile *compile, const struct program_output *output, uint32_t depth)
 {
     bool *seen = memory_array(&compile->scratch, depth + 1, sizeof(*seen));
@@ -112,7 +118,7 @@ int compile_outputs(struct compile *compile)
         struct plan_output *made = &plan->outputs[plan->output_count++];
         int status = find_port(compile, output, &made->port);
         if (status == 0 && output->file)
-            status = check_pattern(compile, output, plan->domains[plan->ports[made->port].domain].depth);
+            status = check_pattern(compile, output, file_depth(plan, &plan->ports[made->port]));
         for (uint32_t j = 0; status == 0 && output->file && j < i; j++)
             if (program->outputs[j].file && strcmp(program->outputs[j].file, output->file) == 0)
                 status = refuse_pattern(compile, output, "another output writes the same files");

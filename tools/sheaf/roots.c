@@ -90,20 +90,18 @@ void roots_queue(struct roots *roots, uint32_t index)
 int root_outputs_read(struct root_outputs *outputs, const struct sheaf_plan *plan)
 {
     size_t count = sheaf_plan_output_count(plan);
-    *outputs = (struct root_outputs){must_allocate(count * sizeof *outputs->items), count, count};
+    *outputs = (struct root_outputs){must_allocate(count * sizeof *outputs->items), count};
     for (size_t i = 0; i < count; i++) {
         struct sheaf_plan_port port = {.size = sizeof port};
         const char *reason = "";
         int status = sheaf_plan_output(plan, i, &port);
         assert(status == 0);
         outputs->items[i] = (struct root_output){i, port.depth, port.kind, port.name, port.file};
-        if (port.depth == 2 && outputs->page_output == count)
-            outputs->page_output = i;
         if (port.file == NULL)
             continue;
-        status = pattern_check(port.file, port.depth, &reason);
-        if (status == 0 && (SHEAF_KIND_DEPTH(port.kind) > 0 || SHEAF_KIND_BASE(port.kind) == SHEAF_TENSOR)) {
-            reason = "a list or tensor cannot be a file; make it text or bytes";
+        status = pattern_check(port.file, port.depth + SHEAF_KIND_DEPTH(port.kind), &reason);
+        if (status == 0 && (SHEAF_KIND_DEPTH(port.kind) > 1 || SHEAF_KIND_BASE(port.kind) == SHEAF_TENSOR)) {
+            reason = "a nested list or a tensor cannot be written to files; make it text, bytes or a list of them";
             status = SHEAF_E_USAGE;
         }
         if (status < 0) {
@@ -155,47 +153,64 @@ static void add_file(struct root *root, const void *data, size_t length)
     root->files[root->file_count++] = (struct sheaf_tree_file){path, data, length};
 }
 
-/* The items of one output: files, and how many items there are. */
-static int build_output(struct root *root, const struct root_output *output, const char *name, bool write,
-                        uint64_t *ret_count)
+/* One file: a value and the numbers that name it. */
+static int build_file(struct root *root, const struct root_output *output, const char *name,
+                      const struct sheaf_value *value, const uint64_t *coordinate, uint32_t depth)
 {
     struct text path = {0};
-    int status = 0;
-    size_t index;
-    for (index = 0; status == 0; index++) {
-        struct sheaf_item item = {.size = sizeof item};
-        if (sheaf_result_item(root->result, output->index, index, &item) < 0)
-            break;
-        if (!write || output->pattern == NULL || item.outcome != SHEAF_PRESENT)
-            continue;
-        const void *data;
-        size_t length;
-        text_clear(&path);
-        pattern_expand(output->pattern, name, item.coordinate, item.depth, &path);
-        if (item.value.kind == SHEAF_BYTES)
-            pattern_fit_media_type(&path, item.value.name);
-        status = value_bytes(&item.value, &root->scalars, &data, &length);
-        if (status == 0) {
-            text_list_add(&root->paths, path.data);
-            add_file(root, data, length);
-        }
+    const void *data;
+    size_t length;
+    pattern_expand(output->pattern, name, coordinate, depth, &path);
+    if (value->kind == SHEAF_BYTES)
+        pattern_fit_media_type(&path, value->name);
+    int status = value_bytes(value, &root->scalars, &data, &length);
+    if (status == 0) {
+        text_list_add(&root->paths, path.data);
+        add_file(root, data, length);
     }
     text_free(&path);
-    *ret_count = index;
     return status;
 }
 
-static int build_files(struct root *root, const struct root_outputs *outputs, bool write)
+/* A list: one file per element, named by the ordinal that the element has under its parent. */
+static int build_list(struct root *root, const struct root_output *output, const char *name,
+                      const struct sheaf_item *item)
+{
+    uint64_t *coordinate = must_allocate((item->depth + 1) * sizeof *coordinate);
+    memcpy(coordinate, item->coordinate, item->depth * sizeof *coordinate);
+    struct sheaf_value element;
+    int status = 0;
+    sheaf_list_rewind(item->value.list);
+    while (status == 0 && sheaf_list_next(item->value.list, &element)) {
+        coordinate[item->depth] = sheaf_list_ordinal(item->value.list);
+        status = build_file(root, output, name, &element, coordinate, item->depth + 1);
+    }
+    free(coordinate);
+    return status;
+}
+
+static int build_output(struct root *root, const struct root_output *output, const char *name)
+{
+    int status = 0;
+    struct sheaf_item item = {.size = sizeof item};
+    for (size_t index = 0; status == 0 && sheaf_result_item(root->result, output->index, index, &item) == 0; index++) {
+        if (item.outcome != SHEAF_PRESENT)
+            continue;
+        if (SHEAF_KIND_DEPTH(item.value.kind) > 0)
+            status = build_list(root, output, name, &item);
+        else
+            status = build_file(root, output, name, &item.value, item.coordinate, item.depth);
+    }
+    return status;
+}
+
+static int build_files(struct root *root, const struct root_outputs *outputs)
 {
     char name[NAME_BYTES_MAX];
     int status = sheaf_tree_name(root->name, name, sizeof name);
     for (size_t i = 0; status == 0 && i < outputs->count; i++) {
-        uint64_t count;
-        status = build_output(root, &outputs->items[i], name, write, &count);
-        if (i == outputs->page_output) {
-            root->has_pages = true;
-            root->pages = count;
-        }
+        if (outputs->items[i].pattern != NULL)
+            status = build_output(root, &outputs->items[i], name);
     }
     return status;
 }
@@ -224,7 +239,7 @@ int root_build(struct root *root, const struct root_outputs *outputs, double now
     assert(status == 0);
     root->status = info.status;
     bool write = info.status == SHEAF_ROOT_OK || info.status == SHEAF_ROOT_PARTIAL;
-    status = build_files(root, outputs, write);
+    status = write ? build_files(root, outputs) : 0;
     if (status < 0) {
         root_refuse(root, sheaf_status_text(status));
         return status;
@@ -235,8 +250,8 @@ int root_build(struct root *root, const struct root_outputs *outputs, double now
         .source = root->path,
         .status = sheaf_root_status_name(info.status),
         .outputs = &root->paths,
-        .has_pages = root->has_pages && info.status != SHEAF_ROOT_FAILED,
-        .pages = root->pages,
+        .has_pages = write,
+        .pages = info.child_count,
         .class_name = is_ok ? NULL : sheaf_class_name(info.class_id),
         .message = info.message != NULL && info.message[0] != '\0' ? info.message
                    : is_filtered                                   ? "filtered out by the pipeline"
@@ -244,6 +259,7 @@ int root_build(struct root *root, const struct root_outputs *outputs, double now
         .elapsed_ms = (uint64_t)((now_seconds - root->began_seconds) * 1000),
     };
     root->has_pages = entry.has_pages;
+    root->pages = entry.pages;
     report_manifest(&entry, &root->manifest_line);
     return 0;
 }

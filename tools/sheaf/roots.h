@@ -57,7 +57,6 @@ struct root_output {
 struct root_outputs {
     struct root_output *items;
     size_t count;
-    size_t page_output; /* the output whose items are pages: the first at depth 2; `count` if there is none */
 };
 /* Reads and checks the Plan's outputs; an exit code. */
 int root_outputs_read(struct root_outputs *outputs, const struct sheaf_plan *plan);
