@@ -334,6 +334,12 @@ static int close_group(struct layout *layout, const struct layout_row *rows, uin
     return 0;
 }
 
+/* An ornamental heading of one column that reaches through the gap by little. */
+static bool leans_out(const struct layout_item *item, float beyond)
+{
+    return beyond > 0 && beyond < 1.5f * item->size && item->u1 - item->u0 > 6 * item->size;
+}
+
 /* Does the neighbour belong to the columns of `group`? It does when the gap runs on through it: an equation in one
  * column ends a group, the columns go on. Narrows the gap to what both leave free. */
 static bool joins(const struct layout *layout, const struct layout_row *rows, struct layout_group *group,
@@ -346,9 +352,9 @@ static bool joins(const struct layout *layout, const struct layout_row *rows, st
         return false;
     for (uint32_t i = 0; i < count; i++) {
         if (items[i].u0 + items[i].u1 > group->u0 + group->u1)
-            u1 = fminf(u1, items[i].u0);
+            u1 = leans_out(&items[i], group->u0 - items[i].u0) ? u1 : fminf(u1, items[i].u0);
         else
-            u0 = fmaxf(u0, items[i].u1);
+            u0 = leans_out(&items[i], items[i].u1 - group->u1) ? u0 : fmaxf(u0, items[i].u1);
     }
     if (u1 - u0 < least)
         return false;

@@ -150,6 +150,8 @@ static void read_page(struct document *document, int index, struct page_content 
     FPDF_PAGE page = pdfium->FPDF_LoadPage(document->pdf, index);
     FPDF_TEXTPAGE text = page ? pdfium->FPDFText_LoadPage(page) : NULL;
     double loaded = cpu_ms();
+    page_content_clear(content);
+    content->number = (uint32_t)index + 1;
     if (page)
         page_text_extract(pdfium, page, text, (uint32_t)index + 1, content);
     double extracted = cpu_ms();
@@ -178,7 +180,7 @@ static void print_pdfium_text(struct document *document)
         int got = count ? pdfium->FPDFText_GetText(text, 0, count, units) : 0;
         for (int i = 0; i + 1 < got; i++) /* UTF-16LE as it is */
             fwrite(&units[i], 2, 1, stdout);
-        fwrite("\n", 2, 1, stdout);
+        fwrite("\n\0", 2, 1, stdout);
         free(units);
         pdfium->FPDFText_ClosePage(text);
         if (page)
