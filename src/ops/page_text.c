@@ -385,8 +385,8 @@ static bool is_hidden_space(const struct extraction *x, const struct place *plac
 {
     float gap = place->u0 - x->last.u1;
     struct pdfium_rect rect;
-    if (gap > 0.04f * x->size || gap < -0.3f * x->size || x->line_vertical ||
-        !x->pdfium->FPDFText_GetLooseCharBox(x->text, x->space_index, &rect))
+    if ((x->last_code != 'i' && x->last_code != 'l') || gap > 0.04f * x->size || gap < -0.3f * x->size ||
+        x->line_vertical || !x->pdfium->FPDFText_GetLooseCharBox(x->text, x->space_index, &rect))
         return false;
     struct page_box box = to_seen(x, &rect);
     struct place space = to_upright(x, &box, x->turn);
@@ -398,6 +398,13 @@ static bool is_duplicate(const struct extraction *x, const struct place *place, 
     float width = place->u1 - place->u0;
     return code == x->last_code && !x->line_vertical && width > 0 && fabsf(place->u0 - x->last.u0) < 0.2f * width &&
            !same_place(place, &x->last);
+}
+
+/* A line that starts with small raised figures is a note; they are no part of its first word. */
+static bool follows_note_mark(const struct extraction *x)
+{
+    return x->length && x->left_letters == 0 && x->right_letters == 0 && x->size > 1.15f * x->span_size &&
+           x->last_code >= '0' && x->last_code <= '9';
 }
 
 static void character(struct extraction *x, uint32_t code, const struct page_box *box)
@@ -427,6 +434,8 @@ static void character(struct extraction *x, uint32_t code, const struct page_box
     bool same_glyph = right_to_left && x->last_right_to_left && same_style && !x->space_pending && x->line_chars &&
                       (same_place(&place, &x->last) || stands_under(&place, &x->last, x->last_code));
     if (!same_style) {
+        if (follows_note_mark(x))
+            x->space_pending = true;
         span_close(x);
         span_open(x, flags | (right_to_left ? PAGE_RIGHT_TO_LEFT : 0), box);
     } else if (x->space_pending) {
