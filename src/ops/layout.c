@@ -195,6 +195,8 @@ static int lay_out_body(struct layout *layout, const struct page_content *conten
                         const uint8_t *margin)
 {
     uint32_t count = fill_items(layout, content, margin, 0), first = layout->item_count, counts[FRAME_COUNT];
+    if (count == 0)
+        return 0;
     layout->item_count += count;
     uint32_t frames = gather_frames(layout, first, count, counts);
     int status = 0;
