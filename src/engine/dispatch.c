@@ -211,6 +211,7 @@ static int offer(struct shard *shard, const struct sched_row *row)
         return result == -ENOMEM ? -EAGAIN : result; /* payload memory comes back as rows end */
     }
     shard->pool_pushed[shard->plan->calls[row->grain.call].pool] = true;
+    bulk_row_offered(shard, row->grain);
     return 0;
 }
 
@@ -247,7 +248,8 @@ void dispatch_publish(struct shard *shard)
 {
     for (uint32_t call = 0; call < shard->plan->call_count; call++) {
         struct board_call *board = &shard->board.calls[call];
-        uint32_t queued = sched_queued(shard->sched, call) + sched_isolating(shard->sched, call);
+        uint32_t queued =
+            sched_queued(shard->sched, call) + sched_isolating(shard->sched, call) + bulk_waiting(shard, call);
         /* Partner: a worker that finds the ring empty loads `overflow` after its look and bumps us (PROTOCOL H8c). */
         atomic_store_explicit(&board->overflow, queued > 0, memory_order_release);
         atomic_store_explicit(&board->ready, queued + shard->live_of_call[call], memory_order_relaxed);
@@ -290,7 +292,7 @@ static enum lineage_found cancel_in_pages(struct shard *shard, const struct slot
 
 enum lineage_found dispatch_cancel(struct shard *shard, struct grain grain)
 {
-    if (sched_cancel(shard->sched, grain))
+    if (bulk_cancel(shard, grain) || sched_cancel(shard->sched, grain))
         return LINEAGE_KEPT_OUT;
     uint32_t index = keymap_get(&shard->slot_of_grain, grain_key(grain));
     if (index == KEYMAP_NONE)

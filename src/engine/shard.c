@@ -20,7 +20,7 @@ enum {
 static void on_ready(void *cookie, struct grain grain)
 {
     struct shard *shard = cookie;
-    if (sched_ready(shard->sched, grain) < 0)
+    if (!bulk_put_aside(shard, grain) && sched_ready(shard->sched, grain) < 0)
         shard_fail(shard, -ENOMEM, "queueing a row");
 }
 
@@ -123,6 +123,7 @@ static bool step(struct shard *shard)
     uint32_t work = take_messages(shard);
     work += complete_step(shard);
     admit_step(shard);
+    bulk_step(shard);
     work += dispatch_step(shard);
     dispatch_publish(shard);
     return work > 0;
@@ -231,8 +232,9 @@ static int create_tables(struct shard *shard)
     shard->unhold = calloc(shard->slot_count, sizeof *shard->unhold);
     shard->unhold_capacity = shard->slot_count;
     shard->raised = raised_create();
+    shard->bulk = bulk_create(shard->plan->call_count);
     if (!shard->slots || !shard->live_of_call || !shard->live_max || !shard->counts || !shard->pool_pushed ||
-        !shard->links || !shard->unhold || !shard->raised)
+        !shard->links || !shard->unhold || !shard->raised || !shard->bulk)
         return -ENOMEM;
     for (uint32_t i = 0; i < shard->slot_count; i++)
         shard->slots[i].next_free = i + 1 < shard->slot_count ? i + 1 : UINT32_MAX;
@@ -339,6 +341,7 @@ void shard_destroy(struct shard *shard)
     keymap_fini(&shard->hold_of);
     keymap_fini(&shard->home_of);
     raised_free(shard->raised);
+    bulk_destroy(shard->bulk, shard->plan->call_count);
     free(shard->rings);
     free(shard->links);
     free(shard->live_of_call);

@@ -6,6 +6,7 @@
  *   shard.c     the thread: one step is inbox, completions, dispatch, publish; then park
  *   admit.c     submitted roots: reading their sources, entering lineage, leaving again
  *   dispatch.c  rows onto the board and off again
+ *   bulk.c      rows of roots much larger than the others, put aside
  *   lists.c     gathered lists as blocks that workers can read
  *   complete.c  records of workers
  *   recover.c   what a dead worker leaves behind
@@ -56,6 +57,9 @@ struct root {
     enum root_phase phase;
     uint32_t source_count;
     uint32_t reads_left;
+    uint32_t rows_ready; /* rows of its child Domains that are queued: bulk.c */
+    uint64_t children;
+    double children_log;       /* log(1 + children) */
     uint32_t first_hold;       /* chain through struct hold.next_of_root */
     enum sheaf_class class_id; /* why a source could not be read */
     char *message;
@@ -97,6 +101,7 @@ struct call_counts {
     uint32_t full_ring; /* 1 + the ring that had no room for the Call's next row; 0: none */
 };
 
+struct bulk;        /* bulk.c */
 struct raised_rows; /* complete.c: rows of one batch that raised, being collected */
 
 struct shard {
@@ -128,6 +133,10 @@ struct shard {
     struct keymap hold_of; /* key * workers + worker -> hold */
     struct keymap home_of; /* key -> worker that has it open */
     struct raised_rows *raised;
+    struct bulk *bulk; /* per Call */
+    double children_log_sum;
+    uint64_t children_roots;  /* roots that had a child */
+    uint32_t rows_since_bulk; /* other rows offered since some were moved up */
 
     /* Collected during a lineage event, acted on after it: lineage may not be called from its own effects. */
     struct grain *unhold;
@@ -205,6 +214,17 @@ void complete_failed(struct shard *shard, const struct sched_loss *loss, const u
 /* ---- recover.c ---- */
 void recover_attached(struct shard *shard, const struct message_worker *message);
 void recover_death(struct shard *shard, const struct message_worker *message);
+
+/* ---- bulk.c ---- */
+struct bulk *bulk_create(uint32_t calls);
+void bulk_destroy(struct bulk *bulks, uint32_t calls);
+void bulk_count_child(struct shard *shard, struct root *root);
+/* A Grain became READY: true if it is put aside here, false if it is to be queued now. */
+bool bulk_put_aside(struct shard *shard, struct grain grain);
+void bulk_row_offered(struct shard *shard, struct grain grain);
+bool bulk_cancel(struct shard *shard, struct grain grain); /* true: it was put aside, and is no more */
+uint32_t bulk_waiting(const struct shard *shard, uint32_t call);
+void bulk_step(struct shard *shard); /* moves up what may go now */
 
 /* ---- recall.c ---- */
 /* Takes rows from workers that are stuck; returns how many. `ret_wait_ns`: when to look again. */

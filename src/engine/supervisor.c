@@ -29,6 +29,8 @@ enum {
     OUTPUT_LINE_BYTES = 1024,
 };
 
+#define PRIVATE_BYTES_MIN (UINT64_C(512) << 20)
+
 enum watch { WATCH_WAKE, WATCH_DEATH, WATCH_SOCKET, WATCH_OUTPUT };
 
 enum phase {
@@ -274,6 +276,24 @@ static void on_output(struct supervisor *supervisor, uint32_t worker)
 
 /* ---- deadlines ---- */
 
+/* What a worker's own memory (not what it shares) may grow to: half of the budget is for workers, shared evenly, but an
+ * operator that opens models and renders pages needs some room in any case. */
+static uint64_t private_limit(const struct sheaf_run *run)
+{
+    uint64_t share = run->engine->memory_bytes / 2 / run->worker_count;
+    return share < PRIVATE_BYTES_MIN ? PRIVATE_BYTES_MIN : share;
+}
+
+static void end_for_memory(struct supervisor *supervisor, uint32_t worker, uint64_t bytes, uint64_t limit)
+{
+    struct process *process = &supervisor->processes[worker];
+    process->killed = true;
+    process->end = WORKER_OOM;
+    snprintf(process->why, sizeof process->why, "the worker's memory grew to %llu MiB, over its share of %llu MiB",
+             (unsigned long long)(bytes >> 20), (unsigned long long)(limit >> 20));
+    child_kill(&process->child, SIGKILL);
+}
+
 /* Ends a worker that has a row over its deadline. */
 static void check_deadline(struct supervisor *supervisor, uint32_t worker, uint64_t now_ns)
 {
@@ -327,13 +347,17 @@ static uint64_t private_bytes(pid_t pid)
 static void tick(struct supervisor *supervisor)
 {
     struct sheaf_run *run = supervisor->run;
-    uint64_t now_ns = clock_now_ns(), resident = 0;
+    uint64_t now_ns = clock_now_ns(), resident = 0, limit = private_limit(run);
     for (uint32_t worker = 0; worker < run->worker_count; worker++) {
         struct process *process = &supervisor->processes[worker];
         if (process->phase == PHASE_READY && !process->killed)
             check_deadline(supervisor, worker, now_ns);
-        if (process->phase == PHASE_READY)
-            resident += private_bytes(process->child.pid);
+        if (process->phase != PHASE_READY)
+            continue;
+        uint64_t bytes = private_bytes(process->child.pid);
+        resident += bytes;
+        if (bytes > limit && !process->killed)
+            end_for_memory(supervisor, worker, bytes, limit);
     }
     if (resident > atomic_load_explicit(&run->rss_peak_bytes, memory_order_relaxed))
         atomic_store_explicit(&run->rss_peak_bytes, resident, memory_order_relaxed);
