@@ -25,6 +25,7 @@ enum {
     STOP_MS = 2000,        /* how long a worker may take to end when asked */
     FIRST_CHUNKS = 8,      /* 16 MiB per worker, made real before it starts */
     FUTILE_STARTS_MAX = 3, /* processes of one worker number that died in a row without having become ready */
+    STOPPED_TICKS_MAX = 2,
     EVENTS_MAX = 64,
     OUTPUT_LINE_BYTES = 1024,
 };
@@ -45,7 +46,8 @@ struct process {
     struct child child;
     uint32_t generation;
     uint32_t futile_starts;
-    bool killed; /* by us, for `end` */
+    uint32_t stopped_ticks; /* in a row that found it stopped */
+    bool killed;            /* by us, for `end` */
     enum worker_end end;
     uint32_t grain; /* the row over its deadline */
     uint64_t number;
@@ -170,6 +172,7 @@ static int start_process(struct supervisor *supervisor, uint32_t worker)
     process->phase = PHASE_STARTING;
     process->generation++;
     process->killed = false;
+    process->stopped_ticks = 0;
     process->end = WORKER_CRASHED;
     process->line_bytes = 0;
     result = greet_send(run, worker, process->generation, process->child.socket, &greeting);
@@ -294,6 +297,33 @@ static void end_for_memory(struct supervisor *supervisor, uint32_t worker, uint6
     child_kill(&process->child, SIGKILL);
 }
 
+/* A process that was stopped from outside (SIGSTOP, a debugger) answers nothing and releases nothing. */
+static bool is_stopped(pid_t pid)
+{
+    char path[64], state = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "re");
+    /* pid (name) state: the name may hold anything, but ours has no bracket. */
+    if (file && fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+        state = 0;
+    if (file)
+        fclose(file);
+    return state == 'T' || state == 't';
+}
+
+/* One that is still stopped a tick later is replaced; nobody is charged for it. */
+static void check_stopped(struct supervisor *supervisor, uint32_t worker)
+{
+    struct process *process = &supervisor->processes[worker];
+    process->stopped_ticks = is_stopped(process->child.pid) ? process->stopped_ticks + 1 : 0;
+    if (process->stopped_ticks < STOPPED_TICKS_MAX)
+        return;
+    process->killed = true;
+    process->end = WORKER_ENDED;
+    snprintf(process->why, sizeof process->why, "it was stopped from outside and did not go on");
+    child_kill(&process->child, SIGKILL);
+}
+
 /* Ends a worker that has a row over its deadline. */
 static void check_deadline(struct supervisor *supervisor, uint32_t worker, uint64_t now_ns)
 {
@@ -354,6 +384,8 @@ static void tick(struct supervisor *supervisor)
             check_deadline(supervisor, worker, now_ns);
         if (process->phase != PHASE_READY)
             continue;
+        if (!process->killed)
+            check_stopped(supervisor, worker);
         uint64_t bytes = private_bytes(process->child.pid);
         resident += bytes;
         if (bytes > limit && !process->killed)
