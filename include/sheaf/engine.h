@@ -70,8 +70,8 @@ struct sheaf_submission {
  * from 0. */
 SHEAF_API int sheaf_run_submit(struct sheaf_run *run, const struct sheaf_submission *submission, uint64_t *ret_root,
                                struct sheaf_error *error);
-/* A list value for a submission, over `values` (copied; what they point to must stay until the list is destroyed). Give it
- * as `list` with the list's kind. It may be destroyed after the submit. */
+/* A list value for a submission, over `values` (copied; what they point to must stay until the list is destroyed). Give
+ * it as `list` with the list's kind. It may be destroyed after the submit. */
 SHEAF_API int sheaf_list_create(const struct sheaf_value *values, uint64_t count, struct sheaf_list **ret_list);
 SHEAF_API void sheaf_list_destroy(struct sheaf_list *list);
 
@@ -119,8 +119,8 @@ struct sheaf_result_info {
     uint64_t failure_count;    /* failures recorded for this root, see sheaf_result_failure */
     enum sheaf_class class_id; /* of the root cause when failed or partial, else NONE */
     uint32_t reserved;
-    const char *message; /* its text, or "" */
-    uint64_t child_count;         /* Entities one level below the root: the pages of a document */
+    const char *message;  /* its text, or "" */
+    uint64_t child_count; /* Entities one level below the root: the pages of a document */
 };
 SHEAF_API int sheaf_result_info(const struct sheaf_result *result, struct sheaf_result_info *ret_info);
 
@@ -142,8 +142,8 @@ SHEAF_API int sheaf_result_item(const struct sheaf_result *result, size_t output
 
 /* Reads a list value by cursor: 1 and an element, 0 at the end. Elements are valid until the result is acknowledged. */
 SHEAF_API int sheaf_list_next(struct sheaf_list *list, struct sheaf_value *ret_value);
-/* The ordinal under its parent that the element last given had: a gather leaves out members that are not PRESENT. In a list
- * that no gather made, its position. */
+/* The ordinal under its parent that the element last given had: a gather leaves out members that are not PRESENT. In a
+ * list that no gather made, its position. */
 SHEAF_API uint64_t sheaf_list_ordinal(const struct sheaf_list *list);
 SHEAF_API void sheaf_list_rewind(struct sheaf_list *list);
 SHEAF_API int sheaf_list_error_next(struct sheaf_list *list, struct sheaf_list_error *ret_error);

@@ -409,8 +409,9 @@ static uint32_t choose_shards(const struct sheaf_engine *engine)
     for (uint32_t node = 0; node < machine->node_count; node++)
         shards += machine->nodes[node].core_count > 0;
     const char *forced = getenv("SHEAF_SHARDS"); /* for tests: several shards on a machine with one node */
-    if (forced && atoi(forced) > 0)
-        shards = (uint32_t)atoi(forced);
+    unsigned long wanted = forced ? strtoul(forced, NULL, 10) : 0;
+    if (wanted > 0)
+        shards = wanted < LANE_SHARDS_MAX ? (uint32_t)wanted : LANE_SHARDS_MAX;
     return shards == 0 ? 1 : shards > LANE_SHARDS_MAX ? LANE_SHARDS_MAX : shards;
 }
 

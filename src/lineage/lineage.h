@@ -146,9 +146,9 @@ struct lineage_list_error {
 
 struct lineage_cursor {
     struct lineage_list list;
-    uint32_t port;  /* whose children's values the list has */
-    uint32_t child; /* next child to look at */
-    uint32_t error; /* next child to look at for errors */
+    uint32_t port;    /* whose children's values the list has */
+    uint32_t child;   /* next child to look at */
+    uint32_t error;   /* next child to look at for errors */
     uint32_t ordinal; /* of the element last given, under its parent */
 };
 

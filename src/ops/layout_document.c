@@ -138,9 +138,9 @@ static bool is_roman(const char *text, uint32_t bytes)
     return bytes > 0 && bytes <= 8;
 }
 
-/* The text with every run of digits (or a roman numeral that is all of it) as one mark and no spaces. `*ret_number`: it
- * is nothing but such marks and punctuation. 0 when there is nothing to compare. */
-static uint64_t line_key(const char *text, uint32_t bytes, uint64_t side, bool *ret_number)
+/* The text without spaces, and `alike` with every run of digits (or a roman numeral that is all of it) as one mark.
+ * `*ret_number`: it is nothing but numbers and punctuation. 0 when there is nothing to compare. */
+static uint64_t line_key(const char *text, uint32_t bytes, uint64_t side, bool alike, bool *ret_number)
 {
     uint64_t key = key_seed ^ side;
     bool digits = false, number = true;
@@ -151,25 +151,42 @@ static uint64_t line_key(const char *text, uint32_t bytes, uint64_t side, bool *
     for (uint32_t i = 0; i < bytes; i++) {
         char c = text[i];
         bool digit = c >= '0' && c <= '9';
-        if (c == ' ' || (digit && digits))
+        if (c == ' ' || (digit && digits && alike))
             continue;
         digits = digit;
         if (!digit && ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (unsigned char)c >= 0x80))
             number = false;
-        key = (key ^ (unsigned char)(digit ? '#' : c)) * key_prime;
+        key = (key ^ (unsigned char)(digit && alike ? '#' : c)) * key_prime;
     }
     *ret_number = number;
     return bytes ? key | 1 : 0;
 }
 
-/* The key of a line in a margin, 0 when it cannot be a running line. */
+/* The size of most of a page's text. */
+static float page_size(const struct page_content *content)
+{
+    uint32_t chars[LAYOUT_SIZE_BINS] = {0}, most = 0;
+    for (uint32_t i = 0; i < content->span_count; i++) {
+        uint32_t bin = size_bin(content->spans[i].font_size);
+        chars[bin] += content->spans[i].text_bytes;
+        if (chars[bin] > chars[most])
+            most = bin;
+    }
+    return (float)most / 4;
+}
+
+/* The key of a line in a margin, 0 when it cannot be a running line. What is larger than the text of its page may be a
+ * heading: "Chapter 1" and "Chapter 2" are two headings, and only what repeats to the letter is a running head. */
 static uint64_t margin_key(const struct page_content *content, const struct page_line *line, int side, bool outermost,
-                           bool *ret_number)
+                           float size, bool *ret_number)
 {
     uint32_t bytes;
     const char *text = line_text(content, line, &bytes);
     float middle = (line->box.y0 + line->box.y1) / 2, distance = side == 1 ? middle : content->height - middle;
-    uint64_t key = line_key(text, bytes, (uint64_t)side, ret_number);
+    bool large = content->spans[line->first_span].font_size > heading_least * size;
+    uint64_t key = line_key(text, bytes, (uint64_t)side, true, ret_number);
+    if (large && !*ret_number)
+        key = line_key(text, bytes, (uint64_t)side, false, ret_number);
     return (*ret_number && outermost) || distance <= margin_part * content->height ? key : 0;
 }
 
@@ -247,11 +264,12 @@ int layout_document_note(struct layout_document *document, const struct page_con
     note_lines(document, content);
     if (content->line_count < PAGE_LINES_LEAST)
         return 0;
+    float size = page_size(content);
     for (int side = 1; side <= 2; side++) {
         uint32_t lines[LAYOUT_MARGIN_LINES_MAX], count = margin_lines(content, side, lines);
         for (uint32_t i = 0; i < count; i++) {
             bool number;
-            uint64_t key = margin_key(content, &content->lines[lines[i]], side, i == 0, &number);
+            uint64_t key = margin_key(content, &content->lines[lines[i]], side, i == 0, size, &number);
             if (key && note_key(document, key, document->page_count))
                 return -ENOMEM;
         }
@@ -265,11 +283,12 @@ void layout_document_margins(const struct layout_document *document, const struc
     memset(ret_margin, 0, content->line_count);
     if (content->line_count < PAGE_LINES_LEAST || document->entry_capacity == 0)
         return;
+    float size = page_size(content);
     for (int side = 1; side <= 2; side++) {
         uint32_t lines[LAYOUT_MARGIN_LINES_MAX], count = margin_lines(content, side, lines);
         for (uint32_t i = 0; i < count; i++) {
             bool number;
-            uint64_t key = margin_key(content, &content->lines[lines[i]], side, i == 0, &number);
+            uint64_t key = margin_key(content, &content->lines[lines[i]], side, i == 0, size, &number);
             uint32_t repeats = key ? find(document, key)->count : 0;
             if (repeats >= (uint32_t)(number ? NUMBER_REPEATS_LEAST : REPEATS_LEAST))
                 ret_margin[lines[i]] = (uint8_t)side;

@@ -30,19 +30,23 @@ static int fill(void *library, struct pdfium *table, char *error, size_t error_b
     return 0;
 }
 
+enum { PLACES = 5 };
+
 /* The n-th place to look, or 0 when there is none at n. The last is a bare name for the dynamic linker. */
 static int place(int n, char *path, size_t path_bytes)
 {
     Dl_info info;
     char own[PATH_MAX];
-    if (n == 3) {
+    /* Beside the plug-in; above it, in <libdir>/sheaf of an installation, where what is in sheaf/plugins is a plug-in;
+     * <build>/pdfium, where the plug-in lies in <build>/src/ops or <build>/plugins. */
+    static const char *const forms[] = {"%s/libpdfium.so", "%s/../libpdfium.so", "%s/../../pdfium/libpdfium.so",
+                                        "%s/../pdfium/libpdfium.so"};
+    if (n == PLACES - 1) {
         snprintf(path, path_bytes, "libpdfium.so");
         return 1;
     }
     if (!dladdr((void *)pdfium_find, &info) || !info.dli_fname || !realpath(info.dli_fname, own))
         return 0;
-    /* Beside the plug-in; then <build>/pdfium, where the plug-in lies in <build>/src/ops or <build>/plugins. */
-    static const char *const forms[] = {"%s/libpdfium.so", "%s/../../pdfium/libpdfium.so", "%s/../pdfium/libpdfium.so"};
     if (snprintf(path, path_bytes, forms[n], dirname(own)) >= (int)path_bytes)
         return 0;
     return access(path, R_OK) == 0;
@@ -58,7 +62,7 @@ int pdfium_find(char *path, size_t path_bytes, char *error, size_t error_bytes)
         snprintf(error, error_bytes, "pdfium: SHEAF_PDFIUM=%s cannot be read: %s", named, strerror(errno));
         return -ENOENT;
     }
-    for (int n = 0; n < 4; n++) {
+    for (int n = 0; n < PLACES; n++) {
         if (!place(n, path, path_bytes))
             continue;
         void *library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
@@ -69,7 +73,7 @@ int pdfium_find(char *path, size_t path_bytes, char *error, size_t error_bytes)
     }
     snprintf(
         error, error_bytes,
-        "pdfium: no libpdfium.so beside the plug-in, in the build tree or in the system's library path; " HOW_TO_GET);
+        "pdfium: no libpdfium.so with the plug-in, in the build tree or in the system's library path; " HOW_TO_GET);
     return -ENOENT;
 }
 

@@ -227,9 +227,9 @@ struct pdfium {
 
 /*
  * Loads and initialises pdfium for this process, once: later calls return the same table whatever their `path`.
- * `path` NULL or "": where it is looked for, in this order: SHEAF_PDFIUM, beside the plug-in, `pdfium/` of the build
- * tree the plug-in lies in, the dynamic linker's own places. On failure a negative status, and one line in `error` that
- * says where it was looked for and what to do.
+ * `path` NULL or "": where it is looked for, in this order: SHEAF_PDFIUM, beside or above the plug-in, `pdfium/` of the
+ * build tree the plug-in lies in, the dynamic linker's own places. On failure a negative status, and one line in
+ * `error` that says where it was looked for and what to do.
  */
 int pdfium_load(const char *path, char *error, size_t error_bytes, const struct pdfium **ret_pdfium);
 

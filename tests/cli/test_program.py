@@ -28,7 +28,7 @@ def check_usage(checks):
     expect(2, "run", "documents", "--inptu", "x", says="did you mean --input?")
     expect(2, "run", "documents", "--workers", "x", "-i", "x", "-o", "y", says="does not fit")
     expect(2, "run", "documents", "-i", checks.path("missing"), "-o", checks.path("o"), says="No such file")
-    expect(2, "run", "nothing", "-i", checks.folder, "-o", checks.path("o"), says="there is none of this name")
+    expect(2, "run", "nothing", "-i", checks.folder, "-o", checks.path("o"), says="nothing.yaml: No such file")
     expect(2, "check", "documents", "--set", "ocr.lnag=deu", says="lang")
     expect(2, "ops", "pdf.opne", says="did you mean pdf.open?")
     expect(2, "config", says="config show")

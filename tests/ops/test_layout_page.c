@@ -317,7 +317,7 @@ static void test_hostile_page(void **state)
     assert_true(seconds() - began < 5);
 }
 
-/* Lines that recur in the margins are running heads and page numbers; a title is not. */
+/* Lines that recur in the margins are running heads and page numbers; a title is not, nor are numbered headings. */
 static void test_margins(void **state)
 {
     struct fixture *f = *state;
@@ -328,6 +328,8 @@ static void test_margins(void **state)
             char text[32];
             page_start(&f->page, number);
             line(&f->page, 50, 40, "A Running Head");
+            snprintf(text, sizeof text, "Chapter %u", number);
+            line_at(&f->page, 50, 70, 18, 0, 0, text);
             snprintf(text, sizeof text, "Text %c", 'a' + (int)number);
             for (int i = 0; i < 5; i++)
                 line(&f->page, 50, 300 + 12.0f * (float)i, text);
@@ -338,8 +340,8 @@ static void test_margins(void **state)
                 continue;
             }
             layout_document_margins(&document, &f->page, margin);
-            const uint8_t expected[7] = {1, 0, 0, 0, 0, 0, 2};
-            assert_memory_equal(margin, expected, 7);
+            const uint8_t expected[8] = {1, 0, 0, 0, 0, 0, 0, 2};
+            assert_memory_equal(margin, expected, 8);
         }
         layout_document_finish(&document);
     }

@@ -54,8 +54,10 @@ static void test_compiles(void **unused)
                                             "encode.format=png"};
     static const struct {
         const char *name, *file;
-        uint32_t depth;
-    } outputs[] = {{"markdown", "{name}.md", 1}, {"json", "{name}.json", 1}, {"picture", "{name}.pages/{2:05}.jpg", 2}};
+        sheaf_kind kind;
+    } outputs[] = {{"markdown", "{name}.md", SHEAF_BYTES},
+                   {"json", "{name}.json", SHEAF_BYTES},
+                   {"pictures", "{name}.pages/{2:05}.jpg", SHEAF_LIST_OF(SHEAF_BYTES, 1)}};
     struct sheaf_error error = SHEAF_ERROR_INIT;
     for (size_t given = 0; given <= 4; given += 4) {
         struct sheaf_plan *plan = compiled(overrides, given, &error);
@@ -69,8 +71,8 @@ static void test_compiles(void **unused)
             assert_int_equal(sheaf_plan_output(plan, i, &port), 0);
             assert_string_equal(port.name, outputs[i].name);
             assert_string_equal(port.file, outputs[i].file);
-            assert_int_equal(port.depth, outputs[i].depth);
-            assert_int_equal(port.kind, SHEAF_BYTES);
+            assert_int_equal(port.depth, 1);
+            assert_int_equal(port.kind, outputs[i].kind);
         }
         assert_null(sheaf_plan_warning(plan, 0, NULL));
         sheaf_plan_destroy(plan);

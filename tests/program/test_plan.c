@@ -243,13 +243,13 @@ static void test_fingerprint(void **state)
 static void test_describe(void **state)
 {
     struct sheaf_plan *plan =
-        plan_of(SOURCES "[r]\nfiles: {r: '{name}.txt'}" CHILD "- {gather: c, mode: partial, as: r}\n");
+        plan_of(SOURCES "[r]\nfiles: {r: '{name}-{2}.txt'}" CHILD "- {gather: c, mode: partial, as: r}\n");
     char *text;
     assert_int_equal(sheaf_plan_describe(plan, "text", &text), 0);
     assert_non_null(strstr(text, "port r: list<i64> = partial gather c"));
     assert_non_null(strstr(text, "call f: range 1 (s) -> (g)"));
     assert_non_null(strstr(text, "domain c (depth 2)"));
-    assert_non_null(strstr(text, "output r in files {name}.txt"));
+    assert_non_null(strstr(text, "output r in files {name}-{2}.txt"));
     free(text);
     assert_int_equal(sheaf_plan_describe(plan, "dot", &text), 0);
     assert_non_null(strstr(text, "digraph plan {"));

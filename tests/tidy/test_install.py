@@ -71,7 +71,24 @@ def check_installation(top):
                              check=False)
     if checked.returncode != 0:
         wrong.append(f"the moved program does not find its pipeline: {checked.stderr.strip()}")
-    check_client(prefix, package, environment)
+    if os.path.exists(os.path.join(build, "pdfium", "libpdfium.so")):
+        check_run(program, top, environment)
+    plain = os.path.join(os.path.dirname(top), "plain")  # pkg-config has no one way to write a blank
+    os.symlink(prefix, plain)
+    check_client(plain, os.path.join(plain, os.path.relpath(package, prefix)), environment)
+
+
+def check_run(program, top, environment):
+    """The worker, the plug-in, pdfium beside it and the pipeline are all found from where the program is now."""
+    find(top, "sheaf/libpdfium.so")
+    samples, tree = os.path.join(top, "samples"), os.path.join(top, "tree")
+    os.mkdir(samples)
+    subprocess.run([sys.executable, os.path.join(source, "tools", "make-samples"), "--pages", "3",
+                    os.path.join(samples, "three.pdf")], check=True)
+    run = subprocess.run([program, "run", "documents", "-i", samples, "-o", tree, "--workers", "1"], text=True,
+                         capture_output=True, env=environment, check=False, stdin=subprocess.DEVNULL)
+    if run.returncode != 0 or not os.path.exists(os.path.join(tree, "three.pdf.md")):
+        wrong.append(f"the moved program ends with {run.returncode}: {run.stderr.strip()}")
 
 
 def check_client(prefix, package, environment):
@@ -79,8 +96,10 @@ def check_client(prefix, package, environment):
     with open(client, "w", encoding="utf-8") as file:
         file.write('#include <sheaf/sheaf.h>\nint main(void)\n{\n    return sheaf_version()[0] == 0;\n}\n')
     environment = {**environment, "PKG_CONFIG_PATH": os.path.dirname(package)}
-    flags = output("pkg-config", f"--define-variable=prefix={prefix}", "--cflags", "--libs", "sheaf",
-                   env=environment).split()
+    with open(package, encoding="utf-8") as file:
+        moves = "${pcfiledir}" in file.read()
+    defined = [] if moves else [f"--define-variable=prefix={prefix}"]  # a build folder with other options
+    flags = output("pkg-config", *defined, "--cflags", "--libs", "sheaf", env=environment).split()
     program = os.path.join(prefix, "client")
     subprocess.run(["cc", client, "-o", program, *flags], check=True)
     folder = next(flag[2:] for flag in flags if flag.startswith("-L"))
