@@ -134,8 +134,7 @@ static bool start_reads(struct shard *shard, struct root *root)
 
 void admit_step(struct shard *shard)
 {
-    const struct sched_window window = {.roots_max = shard->run->window,
-                                        .bytes_max = shard->run->engine->memory_bytes / 4};
+    const struct sched_window window = {.roots_max = shard->run->window, .bytes_max = shard->run->budget.source_bytes};
     while (shard->waiting &&
            sched_may_admit(&window, shard->admitted_count, payload_shard_bytes(shard->run->payload), 0)) {
         struct root *root = take_waiting(shard);

@@ -40,6 +40,18 @@ static bool pending_push(struct link *link, const struct control *order)
     return true;
 }
 
+/* A worker that waits for memory waits for what is freed; an idle one must not sleep over an eviction, which others'
+ * memory waits for. */
+static void wake_for_order(struct shard *shard, uint32_t worker, enum control_kind kind)
+{
+    const struct worker *who = &shard->run->workers[worker];
+    uint64_t state = load_relaxed_u64(&who->lane.counters->state);
+    if (state == LANE_WAITING_MEMORY)
+        event_count_bump(who->lane.events);
+    else if (state == LANE_IDLE && kind == CONTROL_EVICT)
+        shard->pool_pushed[who->pool] = true;
+}
+
 void link_flush(struct shard *shard, uint32_t worker)
 {
     struct link *link = &shard->links[worker];
@@ -51,6 +63,7 @@ void link_flush(struct shard *shard, uint32_t worker)
             supervisor_kill(shard->run->supervisor, worker, "it damaged its control ring");
             return;
         }
+        wake_for_order(shard, worker, link->pending[link->pending_first].kind);
         link->pending_first = (link->pending_first + 1) % link->pending_capacity;
         link->pending_count--;
     }
@@ -457,26 +470,52 @@ void complete_drain(struct shard *shard, uint32_t worker)
         drain(shard, worker);
 }
 
-/* A worker that ran out of memory says how much it wants; growing is what there is until a budget says no. */
-static void grant(struct shard *shard, uint32_t worker)
+/* ---- memory for workers ---- */
+
+/* Whether a worker waits for memory while every other one is idle or waits as well: then only memory helps. */
+static bool stands_still(const struct shard *shard, uint32_t worker)
+{
+    const struct sheaf_run *run = shard->run;
+    for (uint32_t other = 0; other < run->worker_count; other++) {
+        uint64_t state = load_relaxed_u64(&run->workers[other].lane.counters->state);
+        if (other != worker && shard->links[other].attached && state != LANE_IDLE && state != LANE_WAITING_MEMORY)
+            return false;
+    }
+    return true;
+}
+
+static void give_chunks(struct shard *shard, uint32_t worker, uint64_t more)
 {
     struct link *link = &shard->links[worker];
     struct lane *lane = &shard->run->workers[worker].lane;
-    uint64_t wanted = atomic_load_explicit(&lane->counters->wanted_chunks, memory_order_relaxed);
-    if (shard->number != 0 || wanted <= link->granted)
-        return;
     uint16_t segment = payload_worker_segment(shard->run->payload, worker);
     uint32_t before = payload_back(shard->run->payload, worker, 0);
-    uint64_t more = wanted - link->granted;
-    uint32_t after =
-        payload_back(shard->run->payload, worker, more > UINT32_MAX - before ? UINT32_MAX : before + (uint32_t)more);
+    uint32_t after = payload_back(shard->run->payload, worker, before + (uint32_t)more);
     for (uint32_t chunk = before; chunk < after; chunk++)
         link_order(shard, worker, CONTROL_CHUNK, segment, chunk);
-    link->granted += after - before;
     if (after == before)
         link_order(shard, worker, CONTROL_CHUNK, segment, CONTROL_NO_CHUNK);
+    link->granted += after - before;
     atomic_store_explicit(&lane->orders->granted_chunks, link->granted, memory_order_release);
     event_count_bump(lane->events);
+}
+
+/* A worker that ran out of chunks says how many it wants in all. Within its share it gets them. Beyond, it waits for
+ * its own values to be freed, for which it is woken; when nobody else can go on, it gets them all the same: an item
+ * must not fail for what else is in flight. What no budget could hold is refused. */
+static void grant(struct shard *shard, uint32_t worker)
+{
+    const struct sheaf_run *run = shard->run;
+    struct link *link = &shard->links[worker];
+    uint64_t wanted = load_acquire_u64(&run->workers[worker].lane.counters->wanted_chunks);
+    if (shard->number != 0 || wanted <= link->granted)
+        return;
+    uint64_t more = wanted - link->granted, share = run->budget.value_bytes / PAYLOAD_CHUNK_BYTES;
+    uint64_t all = (run->budget.total_bytes - run->budget.fixed_bytes) / 2 / PAYLOAD_CHUNK_BYTES;
+    if (more > all)
+        link_order(shard, worker, CONTROL_CHUNK, payload_worker_segment(run->payload, worker), CONTROL_NO_CHUNK);
+    else if (wanted <= share || stands_still(shard, worker))
+        give_chunks(shard, worker, more);
 }
 
 uint32_t complete_step(struct shard *shard)

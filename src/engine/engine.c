@@ -10,8 +10,6 @@
 
 #include "engine/run.h"
 
-#define MEMORY_BYTES_MIN (UINT64_C(64) << 20)
-
 /* `folder of this library`/`relative`, if something executable is there. */
 static char *beside_library(const char *relative)
 {
@@ -73,12 +71,10 @@ int sheaf_engine_create(const struct sheaf_engine_options *options, struct sheaf
     if (result < 0)
         return fail(engine, result, error, NULL);
     const struct topo_machine *machine = topo_machine(engine->topo);
-    engine->worker_count = engine->options.workers ? engine->options.workers : machine->usable_cores;
     engine->memory_bytes =
         engine->options.memory_bytes ? engine->options.memory_bytes : machine->memory_limit_bytes / 4 * 3;
-    if (engine->memory_bytes < MEMORY_BYTES_MIN)
-        return fail(engine, SHEAF_E_ENVIRONMENT, error,
-                    "the memory budget is below the least that works, 64 MiB; give a larger --memory");
+    engine->worker_count =
+        engine->options.workers ? engine->options.workers : budget_workers(engine->memory_bytes, machine->usable_cores);
     engine->worker_path = find_worker(&engine->options);
     if (!engine->worker_path)
         return fail(engine, SHEAF_E_ENVIRONMENT, error,

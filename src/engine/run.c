@@ -415,9 +415,27 @@ static uint32_t choose_shards(const struct sheaf_engine *engine)
     return shards == 0 ? 1 : shards > LANE_SHARDS_MAX ? LANE_SHARDS_MAX : shards;
 }
 
+static int divide_memory(struct sheaf_run *run, struct sheaf_error *error)
+{
+    uint64_t bytes = run->engine->memory_bytes, least = budget_minimum(run->worker_count);
+    if (bytes >= least) {
+        run->budget = budget_divide(bytes, run->worker_count);
+        return 0;
+    }
+    if (error)
+        snprintf(
+            error->message, sizeof error->message,
+            "memory: a budget of %llu MiB cannot hold %u workers: the least for them is %llu MiB; give more memory or "
+            "fewer workers",
+            (unsigned long long)(bytes >> 20), run->worker_count, (unsigned long long)(least >> 20));
+    return SHEAF_E_ENVIRONMENT;
+}
+
 static int create_parts(struct sheaf_run *run, struct sheaf_error *error)
 {
     int result = create_pools(run);
+    if (result == 0)
+        result = divide_memory(run, error);
     if (result == 0)
         result = create_workers(run);
     struct payload_options options = {

@@ -17,6 +17,7 @@
 
 #include <sheaf/engine.h>
 
+#include "engine/budget.h"
 #include "engine/mailbox.h"
 #include "engine/payload.h"
 #include "program/plan.h"
@@ -52,6 +53,7 @@ struct sheaf_run {
     char run_id[64];
     uint64_t started_ns;
 
+    struct budget budget;
     struct payload *payload;
     uint32_t worker_count;
     struct worker *workers;

@@ -12,7 +12,6 @@
 #include "io/reader.h"
 
 enum { ID_SHARD_SHIFT = 48, DATA_ALIGNMENT = 64 };
-#define STREAM_BYTES_MIN (UINT64_C(64) << 20)
 #define ID_ENTRY_MASK ((UINT64_C(1) << ID_SHARD_SHIFT) - 1)
 
 /* A file that was read or is being read. */
@@ -177,6 +176,11 @@ static void place(void *cookie, uint64_t tag, const char *path, uint64_t size_by
         return;
     }
     uint64_t bytes = source->prefix_bytes + (source->streamed ? 0 : size_bytes);
+    uint64_t in_use = payload_shard_bytes(sources->run->payload);
+    if (in_use > 0 && in_use + bytes > sources->run->budget.source_bytes) {
+        ret_place->kind = READER_LATER; /* asked again when a source is done with */
+        return;
+    }
     if (payload_run_alloc(sources->run->payload, sources->shard_number, bytes, &source->offset) < 0) {
         ret_place->kind = READER_LATER;
         return;
@@ -255,9 +259,8 @@ int sources_create(struct sheaf_run *run, struct shard *shard, uint32_t shard_nu
     sources->shard = shard;
     sources->shard_number = shard_number;
     sources->free_entry = UINT32_MAX;
-    sources->stream_bytes = run->engine->memory_bytes / 8;
-    if (sources->stream_bytes < STREAM_BYTES_MIN)
-        sources->stream_bytes = STREAM_BYTES_MIN;
+    /* One file may take half of what sources may: then the next can be read while it is worked on. */
+    sources->stream_bytes = run->budget.source_bytes / 2;
     pthread_mutex_init(&sources->lock, NULL);
     struct reader_options options = {.io = {.backend = run->engine->options.io},
                                      .queued_max = UINT32_MAX,

@@ -30,8 +30,6 @@ enum {
     OUTPUT_LINE_BYTES = 1024,
 };
 
-#define PRIVATE_BYTES_MIN (UINT64_C(512) << 20)
-
 enum watch { WATCH_WAKE, WATCH_DEATH, WATCH_SOCKET, WATCH_OUTPUT };
 
 enum phase {
@@ -279,14 +277,6 @@ static void on_output(struct supervisor *supervisor, uint32_t worker)
 
 /* ---- deadlines ---- */
 
-/* What a worker's own memory (not what it shares) may grow to: half of the budget is for workers, shared evenly, but an
- * operator that opens models and renders pages needs some room in any case. */
-static uint64_t private_limit(const struct sheaf_run *run)
-{
-    uint64_t share = run->engine->memory_bytes / 2 / run->worker_count;
-    return share < PRIVATE_BYTES_MIN ? PRIVATE_BYTES_MIN : share;
-}
-
 static void end_for_memory(struct supervisor *supervisor, uint32_t worker, uint64_t bytes, uint64_t limit)
 {
     struct process *process = &supervisor->processes[worker];
@@ -377,7 +367,7 @@ static uint64_t private_bytes(pid_t pid)
 static void tick(struct supervisor *supervisor)
 {
     struct sheaf_run *run = supervisor->run;
-    uint64_t now_ns = clock_now_ns(), resident = 0, limit = private_limit(run);
+    uint64_t now_ns = clock_now_ns(), resident = 0, limit = run->budget.heap_bytes;
     for (uint32_t worker = 0; worker < run->worker_count; worker++) {
         struct process *process = &supervisor->processes[worker];
         if (process->phase == PHASE_READY && !process->killed)

@@ -117,12 +117,13 @@ static void *alloc_patiently(struct worker_row *row, void *memory, size_t bytes)
     got = alloc_now(worker, memory, bytes);
     uint64_t count = bytes / CHUNK_BYTES + 1;
     set_waiting(row, true);
-    for (uint32_t round = 0; got == NULL && round < WAIT_ROUNDS_MAX; round++) {
-        uint64_t target = worker->pages.leased_chunks + count;
+    for (uint32_t round = 0; got == NULL && round < WAIT_ROUNDS_MAX;) {
+        uint64_t leased = worker->pages.leased_chunks, target = leased + count;
         if (!want_chunks(worker, count) || !wait_for_chunks(worker, target))
             break;
         payload_arena_purge(worker->arena);
         got = alloc_now(worker, memory, bytes);
+        round += worker->pages.leased_chunks > leased; /* what was freed meanwhile costs no patience */
     }
     /* Nothing is wanted any more: an answer of no is not given twice. */
     store_release_u64(&worker->lane.counters->wanted_chunks, worker->pages.leased_chunks);
