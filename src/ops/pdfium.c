@@ -59,7 +59,9 @@ int pdfium_find(char *path, size_t path_bytes, char *error, size_t error_bytes)
         snprintf(path, path_bytes, "%s", named);
         if (access(path, R_OK) == 0)
             return 0;
-        snprintf(error, error_bytes, "pdfium: SHEAF_PDFIUM=%s cannot be read: %s", named, strerror(errno));
+        snprintf(error, error_bytes,
+                 "pdfium: SHEAF_PDFIUM=%s cannot be read: %s; correct it, or unset it and run tools/fetch-pdfium",
+                 named, strerror(errno));
         return -ENOENT;
     }
     for (int n = 0; n < PLACES; n++) {

@@ -37,6 +37,14 @@ static const struct sheaf_operator *find_operator(const struct sheaf_plugin *plu
     return NULL;
 }
 
+/* What an operator cannot open or find, the machine lacks, unless the operator says that it is something else. */
+static int open_status(int status)
+{
+    if (status == -EINVAL)
+        return SHEAF_E_USAGE;
+    return status <= SHEAF_E_REFUSED ? status : SHEAF_E_ENVIRONMENT;
+}
+
 static int open_one(struct sheaf_worker *worker, const struct sheaf_worker_call *call,
                     struct opened_operator *ret_opened, char *ret_line, size_t line_bytes)
 {
@@ -70,7 +78,7 @@ static int open_one(struct sheaf_worker *worker, const struct sheaf_worker_call 
                  cause[0] != '\0' ? cause : strerror(-status));
         ret_opened->op = NULL;
     }
-    return status < 0 ? status : 0;
+    return status < 0 ? open_status(status) : 0;
 }
 
 static void evict(void *cookie, uint32_t index, uint64_t key)

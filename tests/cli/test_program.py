@@ -4,7 +4,6 @@
 documents pipeline over the sample set: statuses, files, names that are bytes, going on, passwords, lists."""
 import json
 import os
-import signal
 import subprocess
 import sys
 
@@ -182,34 +181,6 @@ def check_lists(checks, samples):
     checks.expect(b"sources: " in run.stdout and b"{name}.md" in run.stdout, "plan says too little")
 
 
-def check_interrupt(checks, make_samples):
-    """The first ^C finishes what was admitted and commits it; the same command does the rest."""
-    folder, tree = checks.path("many"), checks.path("many-tree")
-    os.mkdir(folder)
-    subprocess.run([sys.executable, make_samples, "--pages", "30", os.path.join(folder, "000.pdf")], check=True)
-    for number in range(1, 200):
-        os.link(os.path.join(folder, "000.pdf"), os.path.join(folder, f"{number:03}.pdf"))
-    arguments = [checks.program, "run", "documents", "-i", folder, "-o", tree, "--progress", "none", "--workers", "1"]
-    with subprocess.Popen(arguments, stderr=subprocess.PIPE) as process:
-        manifest = os.path.join(tree, "manifest.jsonl")
-        while process.poll() is None and not (os.path.exists(manifest) and os.path.getsize(manifest) > 0):
-            try:
-                process.wait(0.01)
-            except subprocess.TimeoutExpired:
-                pass
-        process.send_signal(signal.SIGINT)
-        said = process.stderr.read().decode()
-    ledger = tool.read_ledger(tree)
-    first = ledger["ok"]
-    checks.expect(tool.balance(ledger) is None, f"interrupted: {tool.balance(ledger)}")
-    checks.expect(process.returncode == 130 and 0 < first < 200, f"^C: exit {process.returncode}, {first} done: {said}")
-    checks.expect(ledger["failed"] == 0, f"^C: {ledger['failed']} of the admitted failed")
-    run = subprocess.run(arguments, capture_output=True, check=False)
-    ledger = tool.read_ledger(tree)
-    checks.expect(run.returncode == 0 and ledger["ok"] + ledger["skipped"] == 200 and ledger["skipped"] >= first,
-                  f"after ^C: exit {run.returncode}, {ledger['ok']} done, {ledger['skipped']} skipped of {first}")
-
-
 def main():
     checks = tool.Checks(sys.argv[1])
     for name in ("CONFIG", "WORKERS", "MEMORY", "LANG", "OCR", "IMAGES", "DPI", "PASSWORDS", "TIMEOUT", "PROGRESS"):
@@ -222,7 +193,6 @@ def main():
     check_names(checks, samples)
     check_lists(checks, samples)
     check_going_on(checks, samples, tree, arguments)
-    check_interrupt(checks, sys.argv[2])
     checks.finish()
 
 

@@ -65,6 +65,22 @@ static void name_own_output(struct run *run)
         sources_own_output(run->sources, &info);
 }
 
+/* Results among the sources would be sources of the next run. */
+static int check_output_apart(const struct settings *settings)
+{
+    const char *output = settings_text(settings, SETTING_OUTPUT);
+    struct stat own, input;
+    if (stat(output, &own) < 0)
+        return EXIT_OK;
+    for (size_t i = 0; i < settings->inputs.count; i++) {
+        if (stat(settings->inputs.items[i], &input) < 0 || input.st_dev != own.st_dev || input.st_ino != own.st_ino)
+            continue;
+        complain("output: %s is the input too, and results would become sources; try another --output", output);
+        return EXIT_USAGE;
+    }
+    return EXIT_OK;
+}
+
 int run_next_source(struct run *run, struct source *ret_source)
 {
     if (run->has_first) {
@@ -197,6 +213,8 @@ int run_set_up(struct run *run)
     run->retry_failed = settings_is(run->settings, SETTING_RETRY_FAILED, "yes");
     roots_start(&run->roots);
     int code = check_settings(run->settings);
+    if (code == EXIT_OK)
+        code = check_output_apart(run->settings);
     if (code == EXIT_OK && signals_install() < 0) {
         complain("signals: no pipe can be made: %s; try a higher limit of open files", strerror(errno));
         code = EXIT_ENVIRONMENT;
