@@ -111,6 +111,12 @@ int board_commit_dispatches(const struct board *board, uint32_t grain_count)
     return segment_commit(&board->notice, board->layout.dispatches_at, dispatch_table_bytes(grain_count));
 }
 
+void board_restore_header(const struct board *board)
+{
+    struct board_header header = make_header(board);
+    memcpy(board->open.base, &header, sizeof(header));
+}
+
 /* The header in `notice`, which workers cannot write, is the one that counts; its twin in `open` must agree. */
 static int adopt_header(struct board *board)
 {

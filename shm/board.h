@@ -94,6 +94,9 @@ int board_commit_dispatches(const struct board *board, uint32_t grain_count);
  */
 int board_attach(int open_descriptor, int notice_descriptor, struct board *ret_board);
 
+/* The shard: the header of `open`, which a worker may have spoiled, as it was made; else no new worker could attach. */
+void board_restore_header(const struct board *board);
+
 void board_release(struct board *board);
 
 /* The view of one ring; `call` and `kind` in bounds (asserted). */

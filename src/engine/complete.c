@@ -49,7 +49,7 @@ static void wake_for_order(struct shard *shard, uint32_t worker, enum control_ki
     if (state == LANE_WAITING_MEMORY)
         event_count_bump(who->lane.events);
     else if (state == LANE_IDLE && kind == CONTROL_EVICT)
-        shard->pool_pushed[who->pool] = true;
+        shard->pools[who->pool].pushed = true;
 }
 
 void link_flush(struct shard *shard, uint32_t worker)
@@ -525,6 +525,7 @@ uint32_t complete_step(struct shard *shard)
         if (!shard->links[worker].attached)
             continue;
         taken += drain(shard, worker);
+        rebuild_check_damage(shard, worker);
         grant(shard, worker);
         if (shard->links[worker].pending_count > 0)
             link_flush(shard, worker);

@@ -210,14 +210,16 @@ static int offer(struct shard *shard, const struct sched_row *row)
         shard_settle(shard);
         return result == -ENOMEM ? -EAGAIN : result; /* payload memory comes back as rows end */
     }
-    shard->pool_pushed[shard->plan->calls[row->grain.call].pool] = true;
+    shard->pools[shard->plan->calls[row->grain.call].pool].pushed = true;
     bulk_row_offered(shard, row->grain);
     return 0;
 }
 
 static uint32_t offer_call(struct shard *shard, uint32_t call, uint64_t now_us)
 {
-    uint32_t offered = 0;
+    uint32_t offered = 0, pool = shard->plan->calls[call].pool;
+    if (shard->pools[pool].rebuilding)
+        return 0;
     struct sched_row row;
     bool in_batch = false; /* the rows of an isolation batch go out together, whatever the bound says */
     while ((in_batch || shard->live_of_call[call] < shard->live_max[call]) &&
@@ -225,6 +227,10 @@ static uint32_t offer_call(struct shard *shard, uint32_t call, uint64_t now_us)
         int result = offer(shard, &row);
         if (result == -EAGAIN)
             break;
+        if (result == -EBADMSG) {
+            rebuild_want(shard, pool, "a ready ring holds a word that nobody wrote");
+            break;
+        }
         if (result < 0) {
             shard_fail(shard, result, "offering a row");
             break;
@@ -257,9 +263,9 @@ void dispatch_publish(struct shard *shard)
     }
     const struct board *first = &shard->run->shards[0]->board;
     for (uint32_t pool = 0; pool < shard->plan->pool_count; pool++) {
-        if (!shard->pool_pushed[pool])
+        if (!shard->pools[pool].pushed)
             continue;
-        shard->pool_pushed[pool] = false;
+        shard->pools[pool].pushed = false;
         event_count_bump(&first->pool_events[pool]);
     }
 }

@@ -93,7 +93,7 @@ uint32_t recall_step(struct shard *shard, uint64_t *ret_wait_ns)
             continue;
         }
         uint32_t freed = recall_claimed(shard, page) + offer_to_all(shard, worker);
-        shard->pool_pushed[pool] |= freed > 0;
+        shard->pools[pool].pushed |= freed > 0;
         work += freed;
     }
     return work;

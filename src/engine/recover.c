@@ -21,8 +21,11 @@ void recover_attached(struct shard *shard, const struct message_worker *message)
     spsc_writer_open(&link->control, &control);
     link->attached = true;
     link->rows_done = 0;
+    link->damaged = 0;
     link->granted = (uint32_t)load_relaxed_u64(&lane->orders->granted_chunks);
     link_flush(shard, message->worker);
+    if (shard->pools[shard->run->workers[message->worker].pool].rebuilding)
+        supervisor_kill(shard->run->supervisor, message->worker, "its Pool's rings are being made anew");
 }
 
 struct recovery {
@@ -32,7 +35,7 @@ struct recovery {
 };
 
 /* Innocent: its row was claimed, not running, or runs on a worker that died for another row. */
-static void give_back(struct shard *shard, struct slot *slot)
+void recover_give_back(struct shard *shard, struct slot *slot)
 {
     if (!slot->unwanted)
         sched_requeue_uncharged(shard->sched, slot->grain);
@@ -45,7 +48,7 @@ static void give_back_claimed(void *cookie, uint32_t grain, uint64_t number)
     struct shard *shard = cookie;
     struct slot *slot = slot_find(shard, grain, number);
     if (slot)
-        give_back(shard, slot);
+        recover_give_back(shard, slot);
 }
 
 static void sweep_rings(struct shard *shard, uint32_t worker)
@@ -66,6 +69,7 @@ static bool is_guilty(const struct message_worker *death, const struct claim_row
         return row->grain == death->grain && row->number == death->number;
     case WORKER_CRASHED:
     case WORKER_OOM:
+    case WORKER_BREACH:
         return true;
     default:
         return false;
@@ -82,6 +86,7 @@ static void charge(struct recovery *recovery, const struct claim_row *rows, uint
     } blame[] = {[WORKER_ENDED] = {SCHED_CRASHED, SHEAF_CLASS_CRASHED},
                  [WORKER_CRASHED] = {SCHED_CRASHED, SHEAF_CLASS_CRASHED},
                  [WORKER_OOM] = {SCHED_CRASHED, SHEAF_CLASS_OOM},
+                 [WORKER_BREACH] = {SCHED_CRASHED, SHEAF_CLASS_CONTRACT},
                  [WORKER_TIMED_OUT] = {SCHED_TIMED_OUT, SHEAF_CLASS_TIMEOUT}};
     struct shard *shard = recovery->shard;
     uint32_t entities[CLAIM_ROWS_MAX], suspects = 0, call = PLAN_NONE;
@@ -91,7 +96,7 @@ static void charge(struct recovery *recovery, const struct claim_row *rows, uint
         if (!slot)
             continue;
         if (slot->unwanted || (suspects > 0 && slot->grain.call != call)) {
-            give_back(shard, slot);
+            recover_give_back(shard, slot);
             continue;
         }
         call = slot->grain.call;
@@ -107,7 +112,9 @@ static void charge(struct recovery *recovery, const struct claim_row *rows, uint
         .class_id = blame[recovery->death->end].class_id,
         .call = call,
         .culprit = suspects == 1 ? 0 : SCHED_UNKNOWN,
-        .rows_before = (uint32_t)shard->links[recovery->death->worker].rows_done,
+        /* who did the damage is not known: each suspect gets a run alone first */
+        .rows_before =
+            (uint32_t)shard->links[recovery->death->worker].rows_done + (recovery->death->end == WORKER_BREACH),
     };
     complete_failed(shard, &loss, entities, suspects, recovery->text, (uint32_t)strlen(recovery->text),
                     since_ns < now_ns ? (now_ns - since_ns) / 1000 : 0);
@@ -130,7 +137,7 @@ static void sweep_page(struct recovery *recovery)
         if (row.state == CLAIM_RUNNING && is_guilty(recovery->death, &row))
             guilty[guilty_count++] = row;
         else
-            give_back(shard, slot);
+            recover_give_back(shard, slot);
     }
     charge(recovery, guilty, guilty_count);
 }
@@ -146,8 +153,10 @@ void recover_death(struct shard *shard, const struct message_worker *message)
         sweep_page(&recovery);
         completion_reader_close(&link->completions);
     }
+    board_restore_header(&shard->board);
     link->attached = false;
     link->pending_count = 0;
     hold_drop_worker(shard, message->worker);
-    supervisor_recovered(shard->run->supervisor, message->worker);
+    if (!rebuild_delays(shard, message->worker))
+        supervisor_recovered(shard->run->supervisor, message->worker);
 }

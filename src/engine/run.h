@@ -119,7 +119,13 @@ struct message_text { /* ABORT, FATAL, CANCEL (text may be empty) */
     char text[1024];
 };
 
-enum worker_end { WORKER_ENDED, WORKER_CRASHED, WORKER_OOM, WORKER_TIMED_OUT };
+enum worker_end {
+    WORKER_ENDED, /* nobody is to blame */
+    WORKER_CRASHED,
+    WORKER_OOM,
+    WORKER_TIMED_OUT,
+    WORKER_BREACH, /* killed for what it, or another of its Pool, wrote into shared memory */
+};
 
 struct message_worker { /* ATTACHED, DEATH */
     struct message message;

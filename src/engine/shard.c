@@ -158,8 +158,11 @@ static void *shard_thread(void *argument)
     pthread_setname_np(pthread_self(), "sheaf-shard");
     while (!shard->stopping) {
         uint32_t seen = event_count_sample(shard->board.shard_events);
+        if (step(shard) || shard->stopping)
+            continue;
         uint64_t wait_ns;
-        if (!step(shard) && !shard->stopping && recall_step(shard, &wait_ns) == 0)
+        rebuild_audit(shard);
+        if (recall_step(shard, &wait_ns) == 0)
             park(shard, seen, wait_ns);
     }
     return NULL;
@@ -227,14 +230,14 @@ static int create_tables(struct shard *shard)
     shard->live_of_call = calloc(calls, sizeof *shard->live_of_call);
     shard->live_max = calloc(calls, sizeof *shard->live_max);
     shard->counts = calloc(calls, sizeof *shard->counts);
-    shard->pool_pushed = calloc(shard->plan->pool_count + 1, sizeof *shard->pool_pushed);
+    shard->pools = calloc(shard->plan->pool_count + 1, sizeof *shard->pools);
     shard->links = calloc(shard->run->worker_count, sizeof *shard->links);
     shard->unhold = calloc(shard->slot_count, sizeof *shard->unhold);
     shard->unhold_capacity = shard->slot_count;
     shard->raised = raised_create();
     shard->bulk = bulk_create(shard->plan->call_count);
-    if (!shard->slots || !shard->live_of_call || !shard->live_max || !shard->counts || !shard->pool_pushed ||
-        !shard->links || !shard->unhold || !shard->raised || !shard->bulk)
+    if (!shard->slots || !shard->live_of_call || !shard->live_max || !shard->counts || !shard->pools || !shard->links ||
+        !shard->unhold || !shard->raised || !shard->bulk)
         return -ENOMEM;
     for (uint32_t i = 0; i < shard->slot_count; i++)
         shard->slots[i].next_free = i + 1 < shard->slot_count ? i + 1 : UINT32_MAX;
@@ -347,7 +350,7 @@ void shard_destroy(struct shard *shard)
     free(shard->live_of_call);
     free(shard->live_max);
     free(shard->counts);
-    free(shard->pool_pushed);
+    free(shard->pools);
     free(shard->unhold);
     free(shard->complete);
     free(shard->holds);

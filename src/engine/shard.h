@@ -10,6 +10,7 @@
  *   lists.c     gathered lists as blocks that workers can read
  *   complete.c  records of workers
  *   recover.c   what a dead worker leaves behind
+ *   rebuild.c   rings that do not check out, made anew
  *   recall.c    rows of a worker that is stuck in a long one, while others idle
  *   hold.c      state that workers keep per Entity, and what must stay readable for it
  *   result.c    a complete root, copied out for the host
@@ -90,8 +91,16 @@ struct link {
     struct spsc_writer control;
     struct control *pending; /* orders that found no room, in order: a ring buffer */
     uint32_t pending_first, pending_count, pending_capacity;
-    uint64_t rows_done; /* by the process that is there now */
-    uint32_t granted;   /* chunks */
+    uint64_t rows_done;  /* by the process that is there now */
+    uint32_t granted;    /* chunks */
+    uint64_t damaged;    /* of the lane's counter, when last looked at */
+    bool awaits_rebuild; /* dead and recovered; its replacement waits for the rings */
+};
+
+struct pool_state {
+    bool pushed;            /* rows were offered since its event count was bumped */
+    bool rebuilding;        /* its workers are being killed so that its rings can be made anew */
+    uint64_t idle_since_ns; /* only idle workers beside offered rows since then; 0: not so */
 };
 
 struct call_counts {
@@ -145,7 +154,7 @@ struct shard {
     uint32_t complete_count, complete_capacity;
 
     struct call_counts *counts; /* per Call */
-    bool *pool_pushed;          /* per Pool: rows were offered since its event count was bumped */
+    struct pool_state *pools;   /* per Pool */
     bool retry_reads;           /* memory came back while reads wait for it */
 };
 
@@ -214,6 +223,8 @@ void complete_failed(struct shard *shard, const struct sched_loss *loss, const u
 /* ---- recover.c ---- */
 void recover_attached(struct shard *shard, const struct message_worker *message);
 void recover_death(struct shard *shard, const struct message_worker *message);
+/* A row goes back to its queue without blame, and its slot is free. */
+void recover_give_back(struct shard *shard, struct slot *slot);
 
 /* ---- bulk.c ---- */
 struct bulk *bulk_create(uint32_t calls);
@@ -225,6 +236,16 @@ void bulk_row_offered(struct shard *shard, struct grain grain);
 bool bulk_cancel(struct shard *shard, struct grain grain); /* true: it was put aside, and is no more */
 uint32_t bulk_waiting(const struct shard *shard, uint32_t call);
 void bulk_step(struct shard *shard); /* moves up what may go now */
+
+/* ---- rebuild.c ---- */
+/* Something a worker can write does not check out: the Pool's workers are replaced and its rings made anew. */
+void rebuild_want(struct shard *shard, uint32_t pool, const char *why);
+/* A dead worker was recovered: true if its replacement has to wait (then rebuild.c tells the supervisor). */
+bool rebuild_delays(struct shard *shard, uint32_t worker);
+/* Looks at rings when a worker reports words that do not check out. */
+void rebuild_check_damage(struct shard *shard, uint32_t worker);
+/* Looks for rows that are nowhere, where a Pool stands idle beside work. */
+void rebuild_audit(struct shard *shard);
 
 /* ---- recall.c ---- */
 /* Takes rows from workers that are stuck; returns how many. `ret_wait_ns`: when to look again. */

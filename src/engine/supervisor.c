@@ -49,6 +49,7 @@ struct process {
     enum worker_end end;
     uint32_t grain; /* the row over its deadline */
     uint64_t number;
+    char refusal[256];            /* why it cannot serve, in its own words */
     char why[128];                /* why we killed it */
     _Atomic uint32_t shards_left; /* that have not yet recovered from its death */
     char line[OUTPUT_LINE_BYTES]; /* output not yet ended by a newline */
@@ -126,6 +127,14 @@ static int tell_shards(struct supervisor *supervisor, const struct message_worke
         shard_tell(supervisor->run->shards[shard], &copy->message);
     }
     return 0;
+}
+
+static bool is_running(struct supervisor *supervisor)
+{
+    pthread_mutex_lock(&supervisor->lock);
+    bool running = supervisor->running;
+    pthread_mutex_unlock(&supervisor->lock);
+    return running;
 }
 
 /* Something that ends the run. Before the start is over it is the start's result instead. */
@@ -221,6 +230,15 @@ static void became_ready(struct supervisor *supervisor, uint32_t worker)
     pthread_mutex_unlock(&supervisor->lock);
 }
 
+/* While the run starts, its own words are the reason for the user; later, a replacement gets more tries. */
+static void refused_to_serve(struct supervisor *supervisor, uint32_t worker, const struct attach_reply *reply)
+{
+    struct process *process = &supervisor->processes[worker];
+    snprintf(process->refusal, sizeof process->refusal, "%.*s", (int)sizeof process->refusal - 1, reply->line);
+    if (!is_running(supervisor))
+        give_up(supervisor, reply->status < 0 ? reply->status : SHEAF_E_ENVIRONMENT, reply->line);
+}
+
 static void on_socket(struct supervisor *supervisor, uint32_t worker)
 {
     struct process *process = &supervisor->processes[worker];
@@ -233,7 +251,7 @@ static void on_socket(struct supervisor *supervisor, uint32_t worker)
                 became_ready(supervisor, worker);
             break;
         case ATTACH_ERROR:
-            give_up(supervisor, reply.status < 0 ? reply.status : SHEAF_E_ENVIRONMENT, reply.line);
+            refused_to_serve(supervisor, worker, &reply);
             break;
         case ATTACH_REQUEST_DESCRIPTOR:
             answer_descriptor(supervisor, worker, reply.number);
@@ -436,7 +454,8 @@ static void on_death(struct supervisor *supervisor, uint32_t worker)
     run_log(run, 1, "worker %u: %s", worker, death.text);
     if (!was_ready && ++process->futile_starts >= FUTILE_STARTS_MAX) {
         char line[384];
-        snprintf(line, sizeof line, "worker %u cannot start: %s", worker, death.text);
+        snprintf(line, sizeof line, "worker %u cannot start: %s", worker,
+                 process->refusal[0] ? process->refusal : death.text);
         give_up(supervisor, SHEAF_E_ENVIRONMENT, line);
     }
     atomic_store_explicit(&process->shards_left, run->shard_count, memory_order_release);
@@ -490,7 +509,7 @@ static void take_kills(struct supervisor *supervisor)
         struct process *process = &supervisor->processes[kill_order->worker];
         if (process->phase == PHASE_READY || process->phase == PHASE_STARTING) {
             process->killed = true;
-            process->end = WORKER_CRASHED;
+            process->end = WORKER_BREACH;
             snprintf(process->why, sizeof process->why, "%s", kill_order->why);
             child_kill(&process->child, SIGKILL);
         }

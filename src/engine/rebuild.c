@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * When shared memory that workers can write does not check out.
+ *
+ * The arena, the claim pages of the dead and the shard's own slots are the truth; rings and heads are hints that can be
+ * made anew. So on a bad word, or when a row that was offered can be found nowhere, every worker of the Pool is killed,
+ * what each leaves is taken in as after any death, and once the last is gone the Pool's rings start empty under a new
+ * epoch. Rows that were RUNNING are run once more alone, and charged with class `contract` if damage is done again; all
+ * others are innocent. Replacements wait for the rebuild.
+ */
+#include <errno.h>
+
+#include "engine/shard.h"
+#include "engine/supervisor.h"
+
+/* A Pool that has rows offered and only idle workers for this long is looked over row by row. */
+#define AUDIT_AFTER_NS UINT64_C(500000000)
+
+static bool in_pool(const struct shard *shard, const struct slot *slot, uint32_t pool)
+{
+    return shard->plan->calls[slot->grain.call].pool == pool;
+}
+
+static void for_each_ring(struct shard *shard, uint32_t pool, void (*act)(struct ready_producer *ring))
+{
+    const struct plan_pool *calls = &shard->plan->pools[pool];
+    for (uint32_t i = 0; i < calls->call_count; i++) {
+        uint32_t call = shard->plan->pool_calls[calls->call_first + i];
+        for (uint32_t ring = 0; ring < BOARD_RINGS; ring++)
+            act(&shard->rings[(size_t)call * BOARD_RINGS + ring]);
+    }
+}
+
+/* Every worker of the Pool is dead and recovered: what is still offered lies in the rings, or was lost from them. */
+static void rebuild_if_quiet(struct shard *shard, uint32_t pool)
+{
+    const struct sheaf_run *run = shard->run;
+    for (uint32_t i = 0; i < run->pool_count[pool]; i++) {
+        if (shard->links[run->pool_first[pool] + i].attached)
+            return;
+    }
+    for (uint32_t i = 0; i < shard->slot_count; i++) {
+        if (shard->slots[i].live && in_pool(shard, &shard->slots[i], pool))
+            recover_give_back(shard, &shard->slots[i]);
+    }
+    for_each_ring(shard, pool, ready_ring_rebuild);
+    shard->pools[pool].rebuilding = false;
+    for (uint32_t i = 0; i < run->pool_count[pool]; i++) {
+        struct link *link = &shard->links[run->pool_first[pool] + i];
+        if (link->awaits_rebuild)
+            supervisor_recovered(run->supervisor, run->pool_first[pool] + i);
+        link->awaits_rebuild = false;
+    }
+}
+
+void rebuild_want(struct shard *shard, uint32_t pool, const char *why)
+{
+    const struct sheaf_run *run = shard->run;
+    if (shard->pools[pool].rebuilding)
+        return;
+    shard->pools[pool].rebuilding = true;
+    run_log(run, 2, "pool %s: shared memory is damaged: %s; its workers are replaced and its rings made anew",
+            shard->plan->pools[pool].name, why);
+    for (uint32_t i = 0; i < run->pool_count[pool]; i++)
+        supervisor_kill(run->supervisor, run->pool_first[pool] + i, why);
+    rebuild_if_quiet(shard, pool);
+}
+
+bool rebuild_delays(struct shard *shard, uint32_t worker)
+{
+    uint32_t pool = shard->run->workers[worker].pool;
+    if (!shard->pools[pool].rebuilding)
+        return false;
+    shard->links[worker].awaits_rebuild = true;
+    rebuild_if_quiet(shard, pool);
+    return true;
+}
+
+/* ---- noticing ---- */
+
+void rebuild_check_damage(struct shard *shard, uint32_t worker)
+{
+    struct link *link = &shard->links[worker];
+    uint64_t damaged = load_relaxed_u64(&shard->run->workers[worker].lane.counters->damaged);
+    if (damaged == link->damaged)
+        return;
+    link->damaged = damaged;
+    uint32_t pool = shard->run->workers[worker].pool;
+    const struct plan_pool *calls = &shard->plan->pools[pool];
+    for (uint32_t i = 0; i < calls->call_count; i++) {
+        uint32_t call = shard->plan->pool_calls[calls->call_first + i];
+        for (uint32_t ring = 0; ring < BOARD_RINGS; ring++) {
+            if (ready_ring_check(&shard->rings[(size_t)call * BOARD_RINGS + ring]) == 0)
+                continue;
+            rebuild_want(shard, pool, "a ready ring holds a word that nobody wrote");
+            return;
+        }
+    }
+}
+
+/* In no slot, in no page: after everything answered was taken in, it must have left the set of live claims. */
+static bool is_lost(struct shard *shard, struct slot *slot, uint32_t pool)
+{
+    const struct sheaf_run *run = shard->run;
+    uint32_t number_of_slot = shard->slot_first + (uint32_t)(slot - shard->slots);
+    uint64_t number = slot->number;
+    if (slot_in_ring(shard, slot) != READY_GONE)
+        return false;
+    for (uint32_t i = 0; i < run->pool_count[pool]; i++) {
+        const struct claim_page *page = &run->workers[run->pool_first[pool] + i].lane.claims;
+        if (claim_page_find(page, number_of_slot, number) != CLAIM_ROW_NONE)
+            return false;
+    }
+    for (uint32_t i = 0; i < run->pool_count[pool]; i++)
+        complete_drain(shard, run->pool_first[pool] + i);
+    return slot->live && slot->number == number;
+}
+
+static bool is_idle(const struct shard *shard, uint32_t pool)
+{
+    const struct sheaf_run *run = shard->run;
+    uint32_t offered = 0;
+    for (uint32_t i = 0; i < run->pool_count[pool]; i++) {
+        uint32_t worker = run->pool_first[pool] + i;
+        if (!shard->links[worker].attached || load_relaxed_u64(&run->workers[worker].lane.counters->state) != LANE_IDLE)
+            return false;
+    }
+    const struct plan_pool *calls = &shard->plan->pools[pool];
+    for (uint32_t i = 0; i < calls->call_count; i++)
+        offered += shard->live_of_call[shard->plan->pool_calls[calls->call_first + i]];
+    return offered > 0;
+}
+
+static void audit(struct shard *shard, uint32_t pool)
+{
+    for (uint32_t i = 0; i < shard->slot_count; i++) {
+        struct slot *slot = &shard->slots[i];
+        if (!slot->live || !in_pool(shard, slot, pool) || !is_lost(shard, slot, pool))
+            continue;
+        rebuild_want(shard, pool, "a row that was offered is nowhere");
+        return;
+    }
+}
+
+void rebuild_audit(struct shard *shard)
+{
+    uint64_t now_ns = clock_now_ns();
+    for (uint32_t pool = 0; pool < shard->plan->pool_count; pool++) {
+        struct pool_state *state = &shard->pools[pool];
+        if (state->rebuilding || !is_idle(shard, pool)) {
+            state->idle_since_ns = 0;
+            continue;
+        }
+        if (state->idle_since_ns == 0) {
+            state->idle_since_ns = now_ns;
+        } else if (now_ns - state->idle_since_ns >= AUDIT_AFTER_NS) {
+            state->idle_since_ns = now_ns;
+            for_each_ring(shard, pool, ready_ring_reset_head); /* a spoiled head hides rows */
+            audit(shard, pool);
+            state->pushed = true; /* and everyone looks again */
+        }
+    }
+}
