@@ -97,6 +97,9 @@ uint32_t item_cause(const struct lineage *l, uint32_t port, uint32_t entity)
                 next = p->mask;
             break;
         case PLAN_BROADCAST:
+            /* Nobody may have needed what it copies, once the Expansion had failed. */
+            if (entity_at(l, p->domain, entity)->flags & ENTITY_DOOMED)
+                break;
             next_entity = ancestor_of(l, p->domain, entity, p->from);
             if (outcome_is_bad(item_outcome(l, p->source, next_entity)))
                 next = p->source;

@@ -241,6 +241,11 @@ static void filter_evaluate(struct lineage *l, uint32_t port, uint32_t entity)
     enum lineage_outcome mask = item_outcome(l, p->mask, entity);
     if (source != LINEAGE_PRESENT) {
         item_set(l, port, entity, source);
+        /* It had copied its mask's failure before a barrier took its source: what it reads now is the source's. No
+         * reader tells the two apart. */
+        uint8_t *item = item_at(l, port, entity);
+        if (source == LINEAGE_SUPPRESSED)
+            *item = (uint8_t)((*item & ~ITEM_OUTCOME) | LINEAGE_SUPPRESSED);
         if (mask == LINEAGE_UNRESOLVED)
             queue_push(l, &l->demand, p->mask, entity, DEMAND_ITEM);
     } else if (mask == LINEAGE_PRESENT) {
