@@ -39,7 +39,6 @@ struct player {
     uint64_t value_count, value_capacity;
     uint32_t *complete; /* roots to collect */
     uint32_t complete_count, admitted, released;
-    json_t *started;  /* {call name: {key: true}} */
     json_t **results; /* per root index: {output: [entries]} */
 };
 
@@ -157,6 +156,16 @@ static void on_root_complete(void *cookie, uint32_t root)
 
 /* ---- running ---- */
 
+static char *coordinate_text(const struct player *p, uint32_t domain, uint32_t entity, char *text, size_t bytes)
+{
+    uint64_t at[32];
+    uint32_t depth = lineage_coordinate(p->lineage, domain, entity, at, 32);
+    int length = 0;
+    for (uint32_t i = 0; i < depth && (size_t)length < bytes; i++)
+        length += snprintf(text + length, bytes - (size_t)length, i ? ",%llu" : "%llu", (unsigned long long)at[i]);
+    return text;
+}
+
 static void turn_start(struct player *p, struct turn *turn)
 {
     const struct plan_call *call = &p->plan->calls[turn->grain.call];
@@ -169,11 +178,9 @@ static void turn_start(struct player *p, struct turn *turn)
     }
     operator_run(call, inputs, turn->attempt, &turn->result);
     json_decref(inputs);
-    char key[32];
-    snprintf(key, sizeof(key), "%llu",
-             (unsigned long long)lineage_entity_key(p->lineage, call->domain, turn->grain.entity));
-    json_t *keys = json_object_get(p->started, call->name);
-    json_object_set_new(keys, key, json_true());
+    char at[256];
+    json_object_set_new(json_object_get(p->out->started, call->name),
+                        coordinate_text(p, call->domain, turn->grain.entity, at, sizeof(at)), json_true());
 }
 
 /* The row's claim ends here, before or after its Grain is sealed. */
@@ -392,11 +399,26 @@ static bool dispatch_is_over(const struct dispatch *d)
     return true;
 }
 
+/* Its worker is lost to something that is no row's doing: nobody is charged. */
+static void dispatch_drop(struct player *p, struct dispatch *d)
+{
+    for (uint32_t i = d->count; i-- > 0;) {
+        struct turn *turn = &d->turns[i];
+        if (turn->state == TURN_OVER)
+            continue;
+        if (!turn->cancelled)
+            sched_requeue_uncharged(p->sched, turn->grain);
+        turn_end(p, turn, turn->cancelled);
+    }
+}
+
 static void step_dispatch(struct player *p)
 {
     uint32_t index = draw(p, p->dispatch_count);
     struct dispatch *d = &p->dispatches[index];
-    if (p->plan->calls[d->call].batch)
+    if (draw(p, 64) == 0)
+        dispatch_drop(p, d);
+    else if (p->plan->calls[d->call].batch)
         step_batch(p, d);
     else
         step_rows(p, d);
@@ -589,25 +611,25 @@ static void gather_results(struct player *p, uint32_t roots)
     for (uint32_t i = 0; i < p->plan->call_count; i++) {
         const char *name = p->plan->calls[i].name;
         json_object_set_new(p->out->dispatched, name,
-                            json_integer((json_int_t)json_object_size(json_object_get(p->started, name))));
+                            json_integer((json_int_t)json_object_size(json_object_get(p->out->started, name))));
     }
 }
 
 void play(const struct sheaf_plan *plan, json_t *const *columns, uint64_t seed, struct played *ret_played)
 {
     uint32_t roots = plan->source_count ? (uint32_t)json_array_size(columns[0]) : 0;
-    *ret_played = (struct played){.outputs = json_object(), .roots = json_array(), .dispatched = json_object()};
+    *ret_played = (struct played){
+        .outputs = json_object(), .roots = json_array(), .dispatched = json_object(), .started = json_object()};
     struct player p = {.plan = plan,
                        .out = ret_played,
                        .random = seed * 0x9E3779B97F4A7C15ull + 1,
-                       .started = json_object(),
                        .complete = calloc(roots + 1, sizeof(uint32_t)),
                        .results = calloc(roots + 1, sizeof(json_t *))};
     struct lineage_effects effects = {&p, on_ready, on_cancel, on_value_unused, on_root_complete};
     if (lineage_create(plan, &effects, &lineage_heap, &p.lineage) || sched_create(plan, &lineage_heap, &p.sched))
         abort();
     for (uint32_t i = 0; i < plan->call_count; i++)
-        json_object_set_new(p.started, plan->calls[i].name, json_object());
+        json_object_set_new(ret_played->started, plan->calls[i].name, json_object());
     uint64_t steps = 0;
     while (p.released < roots && !ret_played->breach[0] && !ret_played->aborted)
         if (step(&p, columns, roots), ++steps > 3000000)
@@ -625,7 +647,6 @@ void play(const struct sheaf_plan *plan, json_t *const *columns, uint64_t seed, 
     sched_destroy(p.sched);
     for (uint32_t i = 0; i < roots; i++)
         json_decref(p.results[i]);
-    json_decref(p.started);
     free(p.complete);
     free(p.results);
     free(p.values);
@@ -636,4 +657,5 @@ void played_clear(struct played *played)
     json_decref(played->outputs);
     json_decref(played->roots);
     json_decref(played->dispatched);
+    json_decref(played->started);
 }

@@ -17,6 +17,7 @@ struct played {
     json_t *outputs;    /* {name: [entry]}: as in `expect`, with "class" and "cause" wherever there is one */
     json_t *roots;      /* [status] */
     json_t *dispatched; /* {call: count} */
+    json_t *started;    /* {call: {Coordinate, as "0,2,1": true}} */
     bool aborted;
     char abort_cause[256];
     char breach[256]; /* empty, or the invariant that broke */

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Random programs, each played over src/lineage and src/sched in random orders, with random batches, crashes, hangs,
+ * retries and lost workers, and compared with the reference evaluator. A failure prints the seed and the program.
+ * SHEAF_TEST_SEED: the first program; SHEAF_TEST_PROGRAMS: how many; SHEAF_TEST_ORDERS: plays of each.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "program/registry.h"
+#include "tests/common/operator_signatures.h"
+#include "tests/common/random_program.h"
+#include "tests/lineage/player.h"
+#include "tests/reference/reference.h"
+
+struct tally {
+    struct sheaf_registry *registry;
+    uint64_t orders, programs, played, wrong, grains;
+};
+
+static void show(uint64_t seed, uint64_t order, const json_t *program, const char *why)
+{
+    char *text = json_dumps(program, JSON_COMPACT | JSON_PRESERVE_ORDER);
+    fprintf(stderr, "seed %llu, order %llu: %s\n%s\n", (unsigned long long)seed, (unsigned long long)order, why, text);
+    free(text);
+}
+
+static void play_one(struct tally *tally, uint64_t seed, const json_t *program, const struct sheaf_plan *plan,
+                     json_t *rows)
+{
+    struct expected expected;
+    bool agrees = true;
+    reference_evaluate(plan, &rows, &expected);
+    for (uint64_t order = 0; order < tally->orders && agrees; order++) {
+        struct played played;
+        char why[2048] = "";
+        play(plan, &rows, seed * 1000 + order, &played);
+        snprintf(why, sizeof(why), "%s", played.breach);
+        agrees = !played.breach[0] &&
+                 expected_agrees(&expected, played.outputs, played.roots, played.started, why, sizeof(why));
+        if (!agrees)
+            show(seed, order, program, why);
+        tally->grains += played.grains_sealed;
+        tally->played++;
+        played_clear(&played);
+    }
+    tally->programs++;
+    tally->wrong += !agrees;
+    expected_clear(&expected);
+}
+
+static void one_program(struct tally *tally, uint64_t seed)
+{
+    struct sheaf_program *build;
+    struct sheaf_plan *plan = NULL;
+    json_t *rows, *program = random_program(seed, &rows);
+    char *text = json_dumps(program, JSON_PRESERVE_ORDER);
+    assert_non_null(text);
+    assert_int_equal(sheaf_program_create(tally->registry, &build), 0);
+    if (sheaf_program_parse(build, "random", text, strlen(text), NULL, 0, NULL) == 0)
+        sheaf_program_compile(build, &plan, NULL);
+    if (plan)
+        play_one(tally, seed, program, plan, rows);
+    sheaf_plan_destroy(plan);
+    sheaf_program_destroy(build);
+    free(text);
+    json_decref(program);
+}
+
+static uint64_t setting(const char *name, uint64_t fallback)
+{
+    const char *text = getenv(name);
+    return text ? strtoull(text, NULL, 10) : fallback;
+}
+
+static void test_reference(void **state)
+{
+    uint64_t first = setting("SHEAF_TEST_SEED", 1), programs = setting("SHEAF_TEST_PROGRAMS", 20000);
+    struct tally tally = {.orders = setting("SHEAF_TEST_ORDERS", 2)};
+    assert_int_equal(sheaf_registry_create(&tally.registry), 0);
+    assert_int_equal(registry_add_plugin(tally.registry, &operator_signatures, NULL, NULL), 0);
+    for (uint64_t i = 0; i < programs && tally.wrong < 5; i++)
+        one_program(&tally, first + i);
+    sheaf_registry_destroy(tally.registry);
+    print_message("%llu programs from seed %llu, %llu plays, %llu Grains: %llu disagree with the reference\n",
+                  (unsigned long long)tally.programs, (unsigned long long)first, (unsigned long long)tally.played,
+                  (unsigned long long)tally.grains, (unsigned long long)tally.wrong);
+    assert_int_equal(tally.wrong, 0);
+    assert_true(programs < 100 || tally.programs * 2 > programs);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_reference)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
