@@ -101,6 +101,9 @@ struct sheaf_option {
 /*
  * One row. Valid from the call until the row is answered or failed.
  * `key` and `parent_key` are never reused in a run; parent_key is 0 in the root Domain.
+ *
+ * State: until `evict`, an operator with STATE_OF_ROW may go on reading the row's inputs, one with STATE_OF_PARENT
+ * those that are the same for all rows of the parent (broadcasts), by copies of their struct sheaf_value.
  */
 struct sheaf_row {
     uint32_t size;
@@ -110,7 +113,7 @@ struct sheaf_row {
     const uint64_t *coordinate; /* root index, ordinal, ordinal, ... */
     uint32_t depth;             /* number of entries in coordinate */
     uint32_t input_count;
-    const struct sheaf_value *inputs; /* readable until the row is answered; with STATE_OF_ROW/PARENT until `evict` */
+    const struct sheaf_value *inputs; /* readable until the row is answered */
     void *host_row;                   /* the host's; pass `row` back as it came */
 };
 

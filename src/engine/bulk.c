@@ -103,12 +103,11 @@ bool bulk_put_aside(struct shard *shard, struct grain grain)
     return true;
 }
 
-void bulk_row_offered(struct shard *shard, struct grain grain)
+void bulk_row_gone(struct shard *shard, struct grain grain)
 {
     struct root *root = root_of(shard, lineage_root_of(shard->lineage, grain));
     if (shard->plan->calls[grain.call].domain != 0 && root->rows_ready > 0)
         root->rows_ready--;
-    shard->rows_since_bulk++;
 }
 
 bool bulk_cancel(struct shard *shard, struct grain grain)

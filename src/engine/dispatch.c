@@ -211,7 +211,8 @@ static int offer(struct shard *shard, const struct sched_row *row)
         return result == -ENOMEM ? -EAGAIN : result; /* payload memory comes back as rows end */
     }
     shard->pools[shard->plan->calls[row->grain.call].pool].pushed = true;
-    bulk_row_offered(shard, row->grain);
+    bulk_row_gone(shard, row->grain);
+    shard->rows_since_bulk++;
     return 0;
 }
 
@@ -298,8 +299,12 @@ static enum lineage_found cancel_in_pages(struct shard *shard, const struct slot
 
 enum lineage_found dispatch_cancel(struct shard *shard, struct grain grain)
 {
-    if (bulk_cancel(shard, grain) || sched_cancel(shard->sched, grain))
+    if (bulk_cancel(shard, grain))
         return LINEAGE_KEPT_OUT;
+    if (sched_cancel(shard->sched, grain)) {
+        bulk_row_gone(shard, grain);
+        return LINEAGE_KEPT_OUT;
+    }
     uint32_t index = keymap_get(&shard->slot_of_grain, grain_key(grain));
     if (index == KEYMAP_NONE)
         return LINEAGE_RUNNING; /* its record is being taken in right now */

@@ -232,7 +232,8 @@ void bulk_destroy(struct bulk *bulks, uint32_t calls);
 void bulk_count_child(struct shard *shard, struct root *root);
 /* A Grain became READY: true if it is put aside here, false if it is to be queued now. */
 bool bulk_put_aside(struct shard *shard, struct grain grain);
-void bulk_row_offered(struct shard *shard, struct grain grain);
+/* A queued row was offered, or taken back. */
+void bulk_row_gone(struct shard *shard, struct grain grain);
 bool bulk_cancel(struct shard *shard, struct grain grain); /* true: it was put aside, and is no more */
 uint32_t bulk_waiting(const struct shard *shard, uint32_t call);
 void bulk_step(struct shard *shard); /* moves up what may go now */
