@@ -23,7 +23,7 @@
 #define BOARD_CALLS_MAX 1024u
 #define BOARD_POOLS_MAX 256u
 
-/* The rings of a Call, in the order a worker serves them, save that RETRY goes before READY and ISOLATION after it. */
+/* The rings of a Call, in the order in which a worker serves them. */
 enum board_ring { BOARD_RETRY, BOARD_READY, BOARD_ISOLATION, BOARD_RINGS };
 
 struct board_shape {
@@ -48,9 +48,9 @@ static_assert(sizeof(struct board_header) == 64,
 
 /* What the shard says about a Call. Relaxed hints, except that the shard stores `overflow` before it parks. */
 struct board_call {
-    shared_u32 ready;      /* rows that are READY, in the rings and in the arena */
-    shared_u32 coming;     /* rows of upstream Grains on their way here */
-    shared_u32 go;         /* 1: do not wait for a fuller batch */
+    shared_u32 ready;      /* rows queued by the shard or offered in the rings, running ones included */
+    shared_u32 coming;     /* reserved, 0: rows of upstream Grains on their way here */
+    shared_u32 go;         /* reserved, 1: do not wait for a fuller batch */
     shared_u32 overflow;   /* 1: work waits for room in a ring: who finds it empty bumps the shard */
     shared_u32 batch_rows; /* how many rows to take at once now; 0: the plan's */
     uint32_t reserved[27];

@@ -6,11 +6,12 @@
  * a row only by X3 and L1 (exact CAS from CLAIMED) and, once the worker is proven dead, by R3. Names as in the
  * protocol:
  *
- *   C3 FREE -> CLAIMED(g, d)            worker, store, after the ring slot was claimed and before it is unlinked
- *   C5 CLAIMED -> RUNNING               worker, exact CAS: when it fails the row was cancelled or recalled, and is
- * given back C7 any -> FREE                      worker, store, after the record that ends the claim was published X3
- * CLAIMED(g, d) -> CANCELLED(g, d) shard, exact CAS, only after the slot of (g, d) was seen not to name g L1 CLAIMED(g,
- * d) -> RECALLED(g, d)  shard, exact CAS, same condition R3 any -> FREE                      shard, worker proven dead
+ *   C3 FREE -> CLAIMED(g, d)             worker, store, after the ring slot was claimed, before it is unlinked
+ *   C5 CLAIMED -> RUNNING                worker, exact CAS; fails: cancelled or recalled, the row is given back
+ *   C7 any -> FREE                       worker, store, after the record that ends the claim was published
+ *   X3 CLAIMED(g, d) -> CANCELLED(g, d)  shard, exact CAS, only after the slot was seen not to name (g, d)
+ *   L1 CLAIMED(g, d) -> RECALLED(g, d)   shard, exact CAS, same condition
+ *   R3 any -> FREE                       worker proven dead: with several shards, by lane_reset when all are done
  *
  * The page lies in memory the worker can write: what the shard reads from it is checked against what it knows (its set
  * of live (g, d)); nothing in here trusts g or d to be in bounds.

@@ -2,9 +2,9 @@
 /*
  * Dispatch descriptors: what a worker needs to know of a row, written by the shard before it pushes the row.
  *
- * The table lies in memory that workers map read-only. Slot g describes the Grain with index g. The shard may write
- * slot g while no ready-ring slot names g and no page row that is not recalled or cancelled names g (PROTOCOL: P1);
- * input handles do not change while any claim of g is live. A worker copies the descriptor after it claimed g in the
+ * The table lies in memory that workers map read-only. Slot g describes one row on offer. The shard may write slot g
+ * while no claim of g is live: no ready-ring slot names g, and a page row names it at most with the number of a
+ * dispatch that has ended (PROTOCOL: P1). A worker copies the descriptor after it claimed g in the
  * ring (C1) and before it writes its page row (C3), and never reads the table for that row again: a recalled row may be
  * described anew.
  *

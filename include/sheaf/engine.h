@@ -34,7 +34,7 @@ struct sheaf_engine_options {
     uint32_t row_timeout_ms;  /* default deadline of a row; 0: 60,000 */
     const char *worker_path;  /* the worker program; NULL: beside the library, or SHEAF_WORKER */
     const char *topology_xml; /* plan for this hwloc topology; NULL: this machine */
-    const char *data_path;    /* data folder for operators; NULL: the installation's */
+    const char *data_path;    /* data folder for operators; NULL: they look where systems keep it */
     uint32_t root_window;     /* most roots admitted at once; 0: chosen from memory and workers */
     uint32_t reserved;
     void *cookie; /* for the callbacks, which come from an engine thread and must not block */

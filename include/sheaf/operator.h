@@ -9,7 +9,9 @@
  *
  * The life of an operator in a worker process:
  *
- *     open -> [sandbox closes: no files, no network] -> run, run, ... evict, run ... -> close
+ *     open -> [sandbox closes] -> run, run, ... evict, run ... -> close
+ *
+ * An operator must not open files or sockets once the sandbox is closed; docs/OPERATING.md says what is enforced.
  *
  * All calls into one worker come from one thread. A worker process may serve several Calls, each with its own `open`.
  * A worker may be killed at any instruction; nothing an operator does may rely on `close` being called.

@@ -197,7 +197,7 @@ enum ready_found slot_in_ring(struct shard *shard, const struct slot *slot);
 bool dispatch_has_room(const struct shard *shard);
 
 /* ---- lists.c ---- */
-/* Makes a block for a gathered list; `built` gets what is to be freed with list_free. */
+/* Makes a block for a gathered list; `built` gets what is to be freed with built_free. */
 int list_build(struct shard *shard, struct lineage_list list, struct built **built, struct value_ref *ret_ref);
 int built_alloc(struct shard *shard, struct built **built, uint64_t bytes, uint64_t *ret_offset);
 void built_free(struct shard *shard, struct built *built);

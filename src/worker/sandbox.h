@@ -9,7 +9,7 @@
  * (-ESRCH). */
 int sandbox_follow_parent(void);
 
-/* Gives up what rows do not need. No way back. 0 or negative errno. */
+/* Gives up new privileges and core dumps. No way back. Files and sockets are not denied yet. 0 or negative errno. */
 int sandbox_close(void);
 
 #endif
