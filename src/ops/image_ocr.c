@@ -2,16 +2,21 @@
 /*
  * image.ocr: the text of a picture, by Tesseract.
  *
- * Everything is read while the operator opens: the language data (from memory when it is one language) and, by one run
- * over a blank picture, whatever Tesseract sets up lazily. A picture that reads badly is tried again turned by 180, 90
- * and 270 degrees, and the best reading is kept; its record then is that of the upright page, with the turn in
- * `rotation`.
+ * Every file is opened while the operator opens. The data of one language is mapped then and becomes a model at the
+ * first picture; several languages are loaded at once, because Tesseract can take only one from memory. A picture that
+ * reads badly is tried again turned by 180, 90 and 270 degrees, and the best reading is kept; its record then is that
+ * of the upright page, with the turn in `rotation`.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "ops/operators.h"
 #include "ops/page_record.h"
@@ -19,7 +24,7 @@
 #include "ops/tesseract.h"
 
 enum { OPTION_LANG, OPTION_DATA };
-enum { OCR_SIDE_MAX = 32767, LANGUAGE_DATA_BYTES_MAX = 256 << 20, DPI_ASSUMED = 150 };
+enum { OCR_SIDE_MAX = 32767, LANGUAGE_DATA_BYTES_MAX = 256 << 20, DPI_ASSUMED = 150, LANGUAGE_NAME_BYTES_MAX = 32 };
 
 static const struct sheaf_port inputs[] = {
     {"image", SHEAF_TENSOR, 0, "u8 [height, width] gray, or [height, width, 3] RGB"},
@@ -44,40 +49,74 @@ struct ocr_state {
     const struct sheaf_host *host;
     const struct tesseract *tesseract;
     TessBaseAPI *engine;
+    const void *language_data; /* mapped, of one language; NULL: several, loaded from their files */
+    size_t language_bytes;
+    char language[LANGUAGE_NAME_BYTES_MAX + 1];
+    bool prepared;                   /* language_data is loaded */
     struct page_content readings[2]; /* the best so far and the one being made */
 };
 
 /* ---- opening ---- */
 
-static int language_from_memory(struct ocr_state *state, const char *folder, const char *language)
+/* Whether the bytes are language data with an LSTM model: a count, offsets by kind of part (-1: none), parts. */
+static int language_is_plausible(const unsigned char *data, size_t bytes)
 {
-    char path[PATH_MAX + 64];
-    snprintf(path, sizeof path, "%s/%s.traineddata", folder, language);
-    FILE *file = fopen(path, "rbe");
-    char *data = file ? malloc(LANGUAGE_DATA_BYTES_MAX) : NULL;
-    size_t bytes = data ? fread(data, 1, LANGUAGE_DATA_BYTES_MAX, file) : 0;
-    int status = -EIO;
-    if (bytes > 0 && bytes < LANGUAGE_DATA_BYTES_MAX)
-        status = state->tesseract->TessBaseAPIInit5(state->engine, data, (int)bytes, language, OEM_LSTM_ONLY, NULL, 0,
-                                                    NULL, NULL, 0, 0);
-    free(data);
-    if (file)
-        fclose(file);
-    return status ? -EIO : 0;
+    enum { PARTS_MAX = 64, PART_LSTM = 17 };
+    uint32_t count = 0;
+    int64_t offset;
+    if (bytes >= sizeof count)
+        memcpy(&count, data, sizeof count);
+    if (count <= PART_LSTM || count > PARTS_MAX || bytes < sizeof count + count * sizeof offset)
+        return 0;
+    for (uint32_t i = 0; i < count; i++) {
+        memcpy(&offset, data + sizeof count + i * sizeof offset, sizeof offset);
+        if (offset < -1 || offset >= (int64_t)bytes || (i == PART_LSTM && offset < 0))
+            return 0;
+    }
+    return 1;
 }
 
-static int languages_load(struct ocr_state *state, const struct sheaf_open *open)
+static int language_map(struct ocr_state *state, const char *folder, const char *language)
 {
-    const char *languages = open->options[OPTION_LANG].text, *data_path = open->options[OPTION_DATA].text;
+    char path[PATH_MAX + 64];
+    struct stat about;
+    snprintf(path, sizeof path, "%s/%s.traineddata", folder, language);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    void *data = MAP_FAILED;
+    if (fstat(fd, &about) == 0 && about.st_size > 0 && about.st_size <= LANGUAGE_DATA_BYTES_MAX)
+        data = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    close(fd);
+    if (data == MAP_FAILED)
+        return -EIO;
+    state->language_data = data;
+    state->language_bytes = (size_t)about.st_size;
+    snprintf(state->language, sizeof state->language, "%s", language);
+    return language_is_plausible(data, state->language_bytes) ? 0 : -EBADMSG;
+}
+
+/* What Tesseract would otherwise open or set up at its first row. */
+static void engine_settings(struct ocr_state *state)
+{
+    state->tesseract->TessBaseAPISetVariable(state->engine, "debug_file", "/dev/null");
+    state->tesseract->TessBaseAPISetPageSegMode(state->engine, PSM_AUTO);
+}
+
+static int languages_load(struct ocr_state *state, const struct sheaf_open *opened)
+{
+    const char *languages = opened->options[OPTION_LANG].text, *data_path = opened->options[OPTION_DATA].text;
     char folder[PATH_MAX], first[PATH_MAX] = "";
     int count = 0, status = 0;
     for (const char *at = languages; *at || count == 0;) {
         size_t bytes = strcspn(at, "+");
-        if (bytes == 0 || bytes > 32 || memchr(at, '/', bytes)) {
-            snprintf(open->error, open->error_bytes, "ocr: '%s' is not a list of languages like eng+deu", languages);
+        if (bytes == 0 || bytes > LANGUAGE_NAME_BYTES_MAX || memchr(at, '/', bytes)) {
+            snprintf(opened->error, opened->error_bytes, "ocr: '%s' is not a list of languages like eng+deu",
+                     languages);
             return SHEAF_E_USAGE;
         }
-        status = tesseract_find_language(data_path, at, bytes, folder, sizeof folder, open->error, open->error_bytes);
+        status =
+            tesseract_find_language(data_path, at, bytes, folder, sizeof folder, opened->error, opened->error_bytes);
         if (status < 0)
             return status;
         if (count++ == 0)
@@ -85,29 +124,35 @@ static int languages_load(struct ocr_state *state, const struct sheaf_open *open
         at += bytes + (at[bytes] == '+');
     }
     if (count == 1)
-        status = language_from_memory(state, first, languages);
+        status = language_map(state, first, languages);
     else
         status = state->tesseract->TessBaseAPIInit2(state->engine, first, languages, OEM_LSTM_ONLY);
     if (status == 0)
         return 0;
-    snprintf(open->error, open->error_bytes,
+    snprintf(opened->error, opened->error_bytes,
              "ocr: the data of '%s' in %s cannot be used: damaged, or made for another version than Tesseract %s",
              languages, first, state->tesseract->TessVersion());
     return -EBADMSG;
 }
 
-static void engine_warm_up(struct ocr_state *state)
+/* The file for remarks is opened at the first one, which is here: later nothing can be opened. */
+static void remarks_open(struct ocr_state *state)
 {
-    enum { SIDE = 64 };
-    unsigned char blank[SIDE * SIDE];
-    memset(blank, 255, sizeof blank);
-    state->tesseract->TessBaseAPISetVariable(state->engine, "debug_file", "/dev/null");
-    state->tesseract->TessBaseAPISetPageSegMode(state->engine, PSM_AUTO);
-    state->tesseract->TessBaseAPISetImage(state->engine, blank, SIDE, SIDE, 1, SIDE);
-    /* An impossible resolution makes Tesseract write a remark, for which it opens debug_file: later it could not. */
-    state->tesseract->TessBaseAPISetSourceResolution(state->engine, 1);
-    state->tesseract->TessBaseAPIRecognize(state->engine, NULL);
-    state->tesseract->TessBaseAPIClear(state->engine);
+    engine_settings(state);
+    state->tesseract->TessBaseAPISetSourceResolution(state->engine, 1); /* without a picture: worth a remark */
+}
+
+/* The model is built from its data by the first row that needs it: it takes a tenth of a second and some 20 MB, and
+ * most documents have text. */
+static int engine_prepare(struct ocr_state *state)
+{
+    if (!state->language_data || state->prepared)
+        return 0;
+    int status = state->tesseract->TessBaseAPIInit5(state->engine, state->language_data, (int)state->language_bytes,
+                                                    state->language, OEM_LSTM_ONLY, NULL, 0, NULL, NULL, 0, 0);
+    engine_settings(state);
+    state->prepared = status == 0;
+    return status ? -EBADMSG : 0;
 }
 
 static void ocr_close(void *opaque)
@@ -115,29 +160,33 @@ static void ocr_close(void *opaque)
     struct ocr_state *state = opaque;
     if (state->engine)
         state->tesseract->TessBaseAPIDelete(state->engine);
+    if (state->language_data)
+        munmap((void *)(uintptr_t)state->language_data, state->language_bytes);
     page_content_fini(&state->readings[0]);
     page_content_fini(&state->readings[1]);
     free(state);
 }
 
-static int ocr_open(const struct sheaf_open *open, void **ret_state)
+static int ocr_open(const struct sheaf_open *opened, void **ret_state)
 {
     struct ocr_state *state = calloc(1, sizeof *state);
     if (!state)
         return -ENOMEM;
-    state->host = open->host;
+    state->host = opened->host;
     page_content_init(&state->readings[0]);
     page_content_init(&state->readings[1]);
-    int status = tesseract_load(open->error, open->error_bytes, &state->tesseract);
+    int status = tesseract_load(opened->error, opened->error_bytes, &state->tesseract);
     if (status == 0) {
         state->engine = state->tesseract->TessBaseAPICreate();
-        status = state->engine ? languages_load(state, open) : -ENOMEM;
+        if (state->engine)
+            remarks_open(state);
+        status = state->engine ? languages_load(state, opened) : -ENOMEM;
     }
     if (status < 0) {
         ocr_close(state);
         return status;
     }
-    engine_warm_up(state);
+    engine_settings(state);
     *ret_state = state;
     return 0;
 }
@@ -409,6 +458,11 @@ static int ocr_run(void *opaque, const struct sheaf_row *row, char *message)
     if (picture_of_value(&row->inputs[0], OCR_SIDE_MAX, &picture) < 0 || !(dpi >= 1 && dpi <= 10000))
         return host->fail(row, SHEAF_SCOPE_ITEM, SHEAF_CLASS_UNSUPPORTED,
                           "not a picture of u8 [h, w] or [h, w, 3] with sides of at most %d pixels", OCR_SIDE_MAX);
+    if (engine_prepare(state) < 0) {
+        snprintf(message, 512, "the data of language '%s' cannot be used by Tesseract %s", state->language,
+                 state->tesseract->TessVersion());
+        return -EBADMSG;
+    }
     struct page_content *content = picture_read_upright(state, row, &picture, dpi);
     content->number = (uint32_t)row->inputs[1].i64 + 1;
     size_t bytes = page_record_bound(content);
