@@ -91,7 +91,7 @@ SHEAF_API int sheaf_worker_claim(struct sheaf_worker *worker, int timeout_ms,
 SHEAF_API int sheaf_worker_start(struct sheaf_worker *worker, const struct sheaf_row *row);
 
 /* Ends one row. `status` 0: it was answered or failed through the host; negative: it raised, with `message` as the
- * cause (may be NULL). */
+ * cause (may be NULL). The engine is told by the next claim at the latest. */
 SHEAF_API int sheaf_worker_finish(struct sheaf_worker *worker, const struct sheaf_row *row, int status,
                                   const char *message);
 /* Ends all rows of a claim that were run as one batch: as finish, but a raise is everybody's. */

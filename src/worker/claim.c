@@ -246,8 +246,10 @@ int claim_wait(struct sheaf_worker *worker, int timeout_ms)
         uint64_t at_ns = now_ns();
         if (timeout_ms >= 0 && until_ns == 0)
             until_ns = at_ns + (uint64_t)timeout_ms * 1000000u + 1;
-        if (until_ns != 0 && at_ns >= until_ns)
+        if (until_ns != 0 && at_ns >= until_ns) {
+            announce(worker);
             return -ETIMEDOUT;
+        }
         if (!park_announce(worker, seen))
             continue;
         if (claim_any(worker))

@@ -138,7 +138,7 @@ static int host_emit(const struct sheaf_row *public_row, const struct sheaf_valu
     }
     uint64_t at_ns = now_ns();
     row->child_count++;
-    record_commit(row->worker, row->shard, at_ns);
+    record_commit(row->worker, row->shard);
     restart_deadline(row, at_ns);
     /* Told at once: the operator may now compute for long without a word. It is a system call only when the shard
      * sleeps, and a shard that was just woken reads on for longer than a burst takes to make the next child. */
@@ -293,7 +293,7 @@ static void host_log(const struct sheaf_row *public_row, int level, const char *
     };
     uint32_t shard = row != NULL ? row->shard : 0;
     record_write(worker, shard, &record);
-    record_commit(worker, shard, now_ns());
+    record_commit(worker, shard);
 }
 
 static int host_cancelled(const struct sheaf_row *public_row)

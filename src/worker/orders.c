@@ -23,7 +23,7 @@ bool must_end_now(const struct sheaf_worker *worker)
 /* Parks until the shard has made room. What was written before must be visible, or it would wait for itself. */
 static int wait_for_room(struct sheaf_worker *worker, uint32_t shard, const struct completion *record)
 {
-    record_commit(worker, shard, now_ns());
+    record_commit(worker, shard);
     announce(worker);
     for (;;) {
         uint32_t seen = event_count_sample(worker->lane.events);
@@ -53,30 +53,38 @@ int record_write(struct sheaf_worker *worker, uint32_t shard, const struct compl
     return status;
 }
 
-void record_commit(struct sheaf_worker *worker, uint32_t shard, uint64_t at_ns)
+void record_commit(struct sheaf_worker *worker, uint32_t shard)
 {
     struct shard_link *link = &worker->links[shard];
     if (link->records.reserved == link->records.committed)
         return;
     spsc_commit(&link->records);
-    if (link->unannounced_since_ns == 0)
-        link->unannounced_since_ns = at_ns;
+    link->unannounced = true;
 }
 
-void announce_older(struct sheaf_worker *worker, uint64_t at_ns, uint64_t age_ns)
+static void announce_link(struct shard_link *link, uint64_t at_ns)
+{
+    link->unannounced = false;
+    link->announced_ns = at_ns;
+    event_count_bump(link->board.shard_events);
+}
+
+void announce_due(struct sheaf_worker *worker, uint64_t at_ns)
 {
     for (uint32_t shard = 0; shard < worker->hello.shard_count; shard++) {
         struct shard_link *link = &worker->links[shard];
-        if (link->unannounced_since_ns == 0 || at_ns - link->unannounced_since_ns < age_ns)
-            continue;
-        link->unannounced_since_ns = 0;
-        event_count_bump(link->board.shard_events);
+        if (link->unannounced && at_ns - link->announced_ns >= ANNOUNCE_NS)
+            announce_link(link, at_ns);
     }
 }
 
 void announce(struct sheaf_worker *worker)
 {
-    announce_older(worker, UINT64_MAX, 0);
+    for (uint32_t shard = 0; shard < worker->hello.shard_count; shard++) {
+        struct shard_link *link = &worker->links[shard];
+        if (link->unannounced)
+            announce_link(link, now_ns());
+    }
 }
 
 /* ---- orders ---- */
@@ -89,7 +97,7 @@ static void evict_now(struct sheaf_worker *worker, const struct eviction *evicti
     descriptors_drop(worker, eviction->key);
     struct completion record = {.kind = COMPLETION_EVICTED, .grain = COMPLETION_NO_GRAIN, .key = eviction->key};
     record_write(worker, eviction->shard, &record);
-    record_commit(worker, eviction->shard, now_ns());
+    record_commit(worker, eviction->shard);
 }
 
 static void evict_later(struct sheaf_worker *worker, const struct eviction *eviction)

@@ -364,7 +364,7 @@ void row_finish(struct worker_row *row, int status, const char *message)
     }
     drop_leftovers(row);
     uint64_t at_ns = now_ns();
-    record_commit(worker, row->shard, at_ns); /* C6 */
+    record_commit(worker, row->shard); /* C6 */
     if (row->phase == ROW_RUNNING)
         count_run(row, at_ns - row->started_ns);
     row_release(row); /* C7 */
@@ -417,7 +417,7 @@ void rows_finish_batch(struct sheaf_worker *worker, struct worker_row **rows, ui
     }
     uint64_t at_ns = now_ns();
     for (uint32_t shard = 0; shard < worker->hello.shard_count; shard++)
-        record_commit(worker, shard, at_ns); /* C6 for all */
+        record_commit(worker, shard); /* C6 for all */
     for (uint32_t at = 0; at < count; at++) {
         if (rows[at]->phase == ROW_RUNNING)
             count_run(rows[at], (at_ns - rows[at]->started_ns) / count);

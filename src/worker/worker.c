@@ -280,25 +280,18 @@ int sheaf_worker_start(struct sheaf_worker *worker, const struct sheaf_row *row)
     if (own == NULL || own->phase != ROW_CLAIMED)
         return -EINVAL;
     orders_poll(worker);
+    if (own->call->mean_row_ns == 0 || own->call->mean_row_ns >= ANNOUNCE_NS)
+        announce(worker); /* it may take long */
     return row_start(own);
 }
-
-/* How long finished rows may stay unannounced: a slow row is told at once, a run of quick ones together. */
-#define ANNOUNCE_NS 1000000u
-#define SLOW_ROW_NS 100000u
 
 int sheaf_worker_finish(struct sheaf_worker *worker, const struct sheaf_row *row, int status, const char *message)
 {
     struct worker_row *own = own_row(worker, row);
     if (own == NULL)
         return -EINVAL;
-    uint64_t started_ns = own->started_ns;
     row_finish(own, status, message);
-    uint64_t at_ns = now_ns();
-    bool slow = started_ns != 0 && at_ns - started_ns >= SLOW_ROW_NS;
-    announce_older(worker, at_ns, slow ? 0 : ANNOUNCE_NS);
-    if (worker->free_count == worker->row_limit)
-        announce(worker);
+    announce_due(worker, now_ns());
     return worker->failure;
 }
 

@@ -35,7 +35,8 @@ struct shard_link {
     struct board board;
     struct spsc_writer records;
     struct spsc_reader orders;
-    uint64_t unannounced_since_ns; /* 0: everything written was announced */
+    bool unannounced;      /* records were committed that the shard was not told of */
+    uint64_t announced_ns; /* when it was told last */
 };
 
 struct worker_call {
@@ -153,10 +154,14 @@ bool must_end_now(const struct sheaf_worker *worker);
 
 /* Writes one record to `shard`, waiting for room; not visible before record_commit. Negative: worker->failure. */
 int record_write(struct sheaf_worker *worker, uint32_t shard, const struct completion *record);
-void record_commit(struct sheaf_worker *worker, uint32_t shard, uint64_t at_ns);
-/* Bumps the shards that have records they were not told of, if the oldest is `age_ns` old at `at_ns`. */
-void announce_older(struct sheaf_worker *worker, uint64_t at_ns, uint64_t age_ns);
+void record_commit(struct sheaf_worker *worker, uint32_t shard);
+/* Waking a shard costs more than reading a short record: it is told of finished rows this often, and of what is left
+ * before this worker sleeps or starts a row that may take longer. So a result waits for that time and one row at most,
+ * and the shard finds rows of several pages at once. */
+#define ANNOUNCE_NS 2000000u
+/* Bumps the shards that have records they were not told of: all, or those not told for ANNOUNCE_NS. */
 void announce(struct sheaf_worker *worker);
+void announce_due(struct sheaf_worker *worker, uint64_t at_ns);
 
 /* --- payload.c --- */
 
