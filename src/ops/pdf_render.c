@@ -7,9 +7,10 @@
 #include <string.h>
 
 #include "ops/operators.h"
+#include "ops/page_marks.h"
 #include "ops/page_operator.h"
 
-enum { OPTION_DPI = PAGE_OPTION_OWN, OPTION_COLOR, OPTION_MAX_PIXELS };
+enum { OPTION_DPI = PAGE_OPTION_OWN, OPTION_COLOR, OPTION_MAX_PIXELS, OPTION_LEAST_DPI };
 enum { SIDE_PIXELS_MAX = 32000 }; /* pdfium's rasteriser works with 16-bit coordinates */
 
 static const struct sheaf_port inputs[] = {
@@ -39,11 +40,18 @@ static const struct sheaf_option options[] = {
      .min = 4096,
      .max = 1 << 29,
      .summary = "larger pages are rendered at a lower resolution"},
+    {.name = "min_dpi",
+     .type = SHEAF_OPTION_I64,
+     .fallback = {.type = SHEAF_OPTION_I64, .i64 = 2400},
+     .min = 18,
+     .max = 2400,
+     .summary = "scanned pages are rendered at 1.5 times the resolution of their scan where that is less than dpi, but "
+                "not below this; from dpi on: never less"},
 };
 
 struct render_state {
     struct page_operator common;
-    double dpi;
+    double dpi, least_dpi;
     uint64_t max_pixels;
     uint32_t channels;
 };
@@ -59,6 +67,7 @@ static int render_open(const struct sheaf_open *open, void **ret_state)
         return status;
     }
     state->dpi = (double)open->options[OPTION_DPI].i64;
+    state->least_dpi = fmin(state->dpi, (double)open->options[OPTION_LEAST_DPI].i64);
     state->channels = strcmp(open->options[OPTION_COLOR].text, "rgb") == 0 ? 3 : 1;
     state->max_pixels = (uint64_t)open->options[OPTION_MAX_PIXELS].i64;
     *ret_state = state;
@@ -75,6 +84,7 @@ static void render_close(void *opaque)
 struct picture {
     uint32_t width, height;
     double dpi;
+    int is_reduced;  /* below the resolution wanted, to stay within the caps */
     uint8_t *pixels; /* of the host */
 };
 
@@ -90,19 +100,26 @@ static int picture_alloc(const struct render_state *state, const struct sheaf_ro
 }
 
 /* The size of the picture in pixels, within the caps. */
-static int picture_size(const struct render_state *state, double width, double height, struct picture *picture,
+static int picture_size(const struct render_state *state, FPDF_PAGE page, struct picture *picture,
                         struct document_failure *failure)
 {
+    double width = state->common.pdfium->FPDF_GetPageWidthF(page);
+    double height = state->common.pdfium->FPDF_GetPageHeightF(page), dpi = state->dpi;
     if (!(width > 0) || !(height > 0) || !isfinite(width) || !isfinite(height))
         return image_refuse(failure, SHEAF_CLASS_MALFORMED, "the page is %g by %g points", width, height);
-    double scale = state->dpi / 72;
+    if (state->least_dpi < state->dpi) {
+        struct page_marks marks = page_marks_count(state->common.pdfium, page);
+        dpi = page_marks_dpi(&marks, width * height, state->least_dpi, state->dpi);
+    }
+    double scale = dpi / 72;
     scale = fmin(scale, sqrt((double)state->max_pixels / (width * height)));
     scale = fmin(scale, SIDE_PIXELS_MAX / fmax(width, height));
     /* At the cap round down, else to the nearest. */
-    double rounding = scale < state->dpi / 72 ? 0 : 0.5;
+    double rounding = scale < dpi / 72 ? 0 : 0.5;
     picture->width = (uint32_t)fmax(1, floor(width * scale + rounding));
     picture->height = (uint32_t)fmax(1, floor(height * scale + rounding));
     picture->dpi = scale * 72;
+    picture->is_reduced = scale < dpi / 72 * 0.999;
     return 0;
 }
 
@@ -117,8 +134,7 @@ static int pdf_picture(const struct render_state *state, const struct sheaf_row 
     FPDF_PAGE page;
     int status = document_page(document, index, &page, failure);
     if (status == 0)
-        status =
-            picture_size(state, pdfium->FPDF_GetPageWidthF(page), pdfium->FPDF_GetPageHeightF(page), picture, failure);
+        status = picture_size(state, page, picture, failure);
     if (status == 0)
         status = picture_alloc(state, row, picture, failure);
     if (status < 0)
@@ -133,7 +149,7 @@ static int pdf_picture(const struct render_state *state, const struct sheaf_row 
     pdfium->FPDF_RenderPageBitmap(bitmap, page, 0, 0, width, height, 0,
                                   FPDF_ANNOT | (is_gray ? FPDF_GRAYSCALE : FPDF_REVERSE_BYTE_ORDER));
     pdfium->FPDFBitmap_Destroy(bitmap);
-    if (picture->dpi < state->dpi * 0.999)
+    if (picture->is_reduced)
         state->common.host->log(row, 1, "page %lld is rendered at %.0f dpi instead of %.0f to stay within %llu pixels",
                                 (long long)index + 1, picture->dpi, state->dpi, (unsigned long long)state->max_pixels);
     return 0;
@@ -149,7 +165,7 @@ static int image_picture(const struct render_state *state, const struct sheaf_ro
     if (status < 0)
         return status;
     image_plan_make(&facts, state->max_pixels, &plan);
-    *picture = (struct picture){plan.width, plan.height, plan.dpi, NULL};
+    *picture = (struct picture){plan.width, plan.height, plan.dpi, 0, NULL};
     status = picture_alloc(state, row, picture, failure);
     if (status < 0)
         return status;

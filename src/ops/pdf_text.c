@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ops/operators.h"
+#include "ops/page_marks.h"
 #include "ops/page_operator.h"
 #include "ops/page_text.h"
 
@@ -72,37 +73,6 @@ static void text_close(void *opaque)
 
 /* ---- is there something to read that is not in the text layer? ---- */
 
-struct marks {
-    double image_area; /* sum over images, square points */
-    uint32_t images, paths, objects_left;
-};
-
-static void marks_count_object(const struct pdfium *pdfium, FPDF_PAGEOBJECT object, int depth, struct marks *marks)
-{
-    float left, bottom, right, top;
-    int type = pdfium->FPDFPageObj_GetType(object);
-    if (type == FPDF_PAGEOBJ_IMAGE) {
-        marks->images++;
-        if (pdfium->FPDFPageObj_GetBounds(object, &left, &bottom, &right, &top))
-            marks->image_area += fabs((double)(right - left) * (top - bottom));
-    } else if (type == FPDF_PAGEOBJ_PATH || type == FPDF_PAGEOBJ_SHADING) {
-        marks->paths++;
-    } else if (type == FPDF_PAGEOBJ_FORM && depth < 4) {
-        int count = pdfium->FPDFFormObj_CountObjects(object);
-        for (int i = 0; i < count && marks->objects_left > 0; i++, marks->objects_left--)
-            marks_count_object(pdfium, pdfium->FPDFFormObj_GetObject(object, (unsigned long)i), depth + 1, marks);
-    }
-}
-
-static struct marks marks_count(const struct pdfium *pdfium, FPDF_PAGE page)
-{
-    struct marks marks = {.objects_left = 4096};
-    int count = pdfium->FPDFPage_CountObjects(page);
-    for (int i = 0; i < count && marks.objects_left > 0; i++, marks.objects_left--)
-        marks_count_object(pdfium, pdfium->FPDFPage_GetObject(page, i), 0, &marks);
-    return marks;
-}
-
 /* Characters a reader would see, counted up to `enough`. */
 static uint32_t letters_count(const struct page_content *content, uint32_t enough)
 {
@@ -127,7 +97,7 @@ static int page_needs_ocr(const struct pdfium *pdfium, FPDF_PAGE page, const str
         return 1;
     if (letters > NEARLY_NONE)
         return 0;
-    struct marks marks = marks_count(pdfium, page);
+    struct page_marks marks = page_marks_count(pdfium, page);
     double area = (double)content->width * content->height;
     if (letters > 0)
         return marks.image_area > area * 0.5;
