@@ -315,6 +315,16 @@ static void words_read(struct reading *reading)
     line_end(reading);
 }
 
+/* An empty page of the picture's size. */
+static struct page_content *content_begin(struct page_content *content, const struct picture *picture, double dpi)
+{
+    page_content_clear(content);
+    content->source = PAGE_SOURCE_OCR;
+    content->width = (float)(picture->width * 72.0 / dpi);
+    content->height = (float)(picture->height * 72.0 / dpi);
+    return content;
+}
+
 /* Reads a picture as it stands into `content`. */
 static struct score picture_read(struct ocr_state *state, const struct picture *picture, double dpi,
                                  struct page_content *content)
@@ -323,10 +333,7 @@ static struct score picture_read(struct ocr_state *state, const struct picture *
     int told_dpi = dpi >= 100 && dpi <= 2400 ? (int)(dpi + 0.5) : DPI_ASSUMED;
     struct reading reading = {
         .tesseract = tesseract, .content = content, .scale = 72.0 / dpi, .points_per_points = told_dpi / dpi};
-    page_content_clear(content);
-    content->source = PAGE_SOURCE_OCR;
-    content->width = (float)(picture->width * reading.scale);
-    content->height = (float)(picture->height * reading.scale);
+    content_begin(content, picture, dpi);
     tesseract->TessBaseAPIClearAdaptiveClassifier(state->engine);
     tesseract->TessBaseAPISetImage(state->engine, picture->pixels, (int)picture->width, (int)picture->height,
                                    (int)picture->channels, (int)picture->row_bytes);
@@ -341,6 +348,29 @@ static struct score picture_read(struct ocr_state *state, const struct picture *
     if (reading.score.characters > 0)
         content->confidence = (float)(reading.score.weighted / reading.score.characters);
     return reading.score;
+}
+
+/*
+ * Nothing to read: smaller than a letter, or so little that differs from the most frequent shade that it is no letter
+ * either. Saves what Tesseract takes to find that out, several hundred milliseconds a page.
+ */
+static int picture_is_blank(const struct picture *picture)
+{
+    enum { LETTER_SIDE = 8, LETTER_PIXELS = 16, SHADES_APART = 32 };
+    uint32_t counts[256] = {0}, most = 0;
+    uint64_t ink = 0;
+    if (picture->width < LETTER_SIDE || picture->height < LETTER_SIDE)
+        return 1;
+    for (uint32_t y = 0; y < picture->height; y++) {
+        const uint8_t *row = picture->pixels + y * picture->row_bytes;
+        for (size_t x = 0; x < (size_t)picture->width * picture->channels; x++)
+            counts[row[x]]++;
+    }
+    for (uint32_t shade = 1; shade < 256; shade++)
+        most = counts[shade] > counts[most] ? shade : most;
+    for (uint32_t shade = 0; shade < 256; shade++)
+        ink += shade + SHADES_APART < most || shade > most + SHADES_APART ? counts[shade] : 0;
+    return ink < LETTER_PIXELS;
 }
 
 /* The picture turned clockwise by `quarters`, tightly packed in `out`. */
@@ -364,6 +394,43 @@ static struct picture picture_turn(const struct picture *picture, int quarters, 
     return turned;
 }
 
+/* A box of a page of this size turned clockwise by `quarters`. */
+static struct page_box box_turn(const struct page_box *box, float width, float height, int quarters)
+{
+    switch (quarters) {
+    case 1:
+        return (struct page_box){height - box->y1, box->x0, height - box->y0, box->x1};
+    case 2:
+        return (struct page_box){width - box->x1, height - box->y1, width - box->x0, height - box->y0};
+    default:
+        return (struct page_box){box->y0, width - box->x1, box->y1, width - box->x0};
+    }
+}
+
+/* Turns what was read clockwise: Tesseract reads lines that run up or down the page as well as others, and so they need
+ * not be read again to become those of an upright page. */
+static void content_turn(struct page_content *content, int quarters)
+{
+    float width = content->width, height = content->height;
+    if (quarters == 0)
+        return;
+    for (uint32_t i = 0; i < content->span_count; i++)
+        content->spans[i].box = box_turn(&content->spans[i].box, width, height, quarters);
+    for (uint32_t i = 0; i < content->line_count; i++) {
+        struct page_line *line = &content->lines[i];
+        uint32_t facing = line->flags >> PAGE_TURN_SHIFT & 3;
+        int is_y = !(facing & 1) && !(line->flags & PAGE_VERTICAL);
+        line->box = box_turn(&line->box, width, height, quarters);
+        if (is_y ? quarters != 3 : quarters != 1)
+            line->baseline = (is_y ? height : width) - line->baseline;
+        line->flags &= ~(3u << PAGE_TURN_SHIFT);
+        line->flags |= ((facing + (uint32_t)quarters) & 3) << PAGE_TURN_SHIFT;
+    }
+    content->rotation = (content->rotation + (uint32_t)quarters * 90) % 360;
+    content->width = quarters & 1 ? height : width;
+    content->height = quarters & 1 ? width : height;
+}
+
 /* The readings of one picture: the best so far, and where the next one goes. */
 struct readings {
     struct ocr_state *state;
@@ -377,12 +444,14 @@ struct readings {
 /* Reads the picture turned by `quarters`; keeps it when more than `enough` characters are surely read. */
 static void turned_read(struct readings *readings, int quarters, double enough)
 {
-    if (!readings->turned_pixels)
+    if (quarters != 0 && !readings->turned_pixels)
         readings->turned_pixels =
             malloc((size_t)readings->picture->width * readings->picture->height * readings->picture->channels);
-    if (!readings->turned_pixels)
+    if (quarters != 0 && !readings->turned_pixels)
         return;
-    struct picture turned = picture_turn(readings->picture, quarters, readings->turned_pixels);
+    struct picture turned = *readings->picture;
+    if (quarters != 0)
+        turned = picture_turn(readings->picture, quarters, readings->turned_pixels);
     struct score score = picture_read(readings->state, &turned, readings->dpi, readings->next);
     if (score.sure <= enough)
         return;
@@ -399,28 +468,40 @@ static int reads_well(const struct readings *readings)
     return readings->best->confidence >= GOOD_CONFIDENCE && readings->score.sure * 2 > readings->score.characters;
 }
 
-/*
- * Looks for the turn in which a badly read picture reads best, by its middle: a quarter of a large picture, so that
- * four readings cost one. When a turn is clearly better, the whole picture is read that way.
- */
-static void turn_find(struct readings *readings, const struct sheaf_row *row)
+/* The middle of a picture, with sides of at most `side` pixels. */
+static struct picture picture_middle(const struct picture *picture, uint32_t side)
 {
-    enum { WHOLE_PIXELS = 1 << 20, WHOLE_CHARACTERS = 400 };
-    static const int turns[] = {2, 1, 3};
+    struct picture middle = *picture;
+    middle.width = middle.width < side ? middle.width : side;
+    middle.height = middle.height < side ? middle.height : side;
+    middle.pixels += (picture->height - middle.height) / 2 * picture->row_bytes;
+    middle.pixels += (size_t)((picture->width - middle.width) / 2) * picture->channels;
+    return middle;
+}
+
+/*
+ * Looks for the turn in which a badly read picture reads best, by its middle when it is full of text: some twenty lines
+ * say enough, and four trials together cost less than one more reading. The two in which its lines run across come
+ * first. When a turn is clearly better, the whole picture is read that way. Trials pass over text in white on black,
+ * which badly read text is always tried as.
+ */
+static void turn_find(struct readings *readings, int facing, const struct sheaf_row *row)
+{
+    enum { TRIAL_SIDE = 1100, WHOLE_CHARACTERS = 400 };
+    static const int turns[] = {0, 2, 1, 3};
+    struct ocr_state *state = readings->state;
     struct picture middle = *readings->picture;
-    if ((uint64_t)middle.width * middle.height > WHOLE_PIXELS && readings->score.characters > WHOLE_CHARACTERS) {
-        middle.pixels += middle.height / 4 * middle.row_bytes + (size_t)(middle.width / 4) * middle.channels;
-        middle.width /= 2;
-        middle.height /= 2;
-    }
-    struct readings trial = {
-        .state = readings->state, .picture = &middle, .dpi = readings->dpi, .best = readings->next};
+    if (readings->score.characters > WHOLE_CHARACTERS)
+        middle = picture_middle(readings->picture, TRIAL_SIDE);
+    struct readings trial = {.state = state, .picture = &middle, .dpi = readings->dpi, .best = readings->next};
     struct page_content spare;
     page_content_init(&spare);
+    content_begin(trial.best, &middle, trial.dpi);
     trial.next = &spare;
-    trial.score = picture_read(trial.state, &middle, trial.dpi, trial.best);
-    for (size_t i = 0; i < 3 && !reads_well(&trial) && !readings->state->host->cancelled(row); i++)
-        turned_read(&trial, turns[i], trial.score.sure * 1.5 + 8);
+    state->tesseract->TessBaseAPISetVariable(state->engine, "tessedit_do_invert", "0");
+    for (int i = 0; i < 4 && !reads_well(&trial) && !state->host->cancelled(row); i++)
+        turned_read(&trial, (turns[i] + 4 - facing) & 3, i > 0 ? trial.score.sure * 1.5 + 8 : -1);
+    state->tesseract->TessBaseAPISetVariable(state->engine, "tessedit_do_invert", "1");
     int quarters = (int)trial.best->rotation / 90;
     free(trial.turned_pixels);
     page_content_fini(&spare);
@@ -428,23 +509,27 @@ static void turn_find(struct readings *readings, const struct sheaf_row *row)
         turned_read(readings, quarters, readings->score.sure * 1.2 + 4);
 }
 
-/* The best reading, with its `rotation` set; one of the state's. */
+/* Where the top of most of the text points. */
+static int score_facing(const struct score *score)
+{
+    int facing = 0;
+    for (int i = 1; i < 4; i++)
+        facing = score->facing[i] > score->facing[facing] ? i : facing;
+    return facing;
+}
+
+/* The best reading, upright and with its `rotation` set; one of the state's. */
 static struct page_content *picture_read_upright(struct ocr_state *state, const struct sheaf_row *row,
                                                  const struct picture *picture, double dpi)
 {
     struct readings readings = {
         .state = state, .picture = picture, .dpi = dpi, .best = &state->readings[0], .next = &state->readings[1]};
+    if (picture_is_blank(picture))
+        return content_begin(readings.best, picture, dpi);
     readings.score = picture_read(state, picture, dpi, readings.best);
     if (!reads_well(&readings))
-        turn_find(&readings, row);
-    int facing = 0;
-    for (int i = 1; i < 4; i++)
-        facing = readings.score.facing[i] > readings.score.facing[facing] ? i : facing;
-    int quarters = ((int)readings.best->rotation / 90 + 4 - facing) & 3;
-    if (facing != 0 && quarters != 0)
-        turned_read(&readings, quarters, readings.score.sure * 0.8);
-    else if (facing != 0)
-        readings.score = picture_read(state, picture, dpi, readings.best);
+        turn_find(&readings, score_facing(&readings.score), row);
+    content_turn(readings.best, (4 - score_facing(&readings.score)) & 3);
     free(readings.turned_pixels);
     return readings.best;
 }
