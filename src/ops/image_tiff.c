@@ -18,10 +18,11 @@ struct memory_file {
 
 static struct memory_file *current_file;
 
+/* The last one says why it went wrong; those before are of tags that can be done without. */
 static void on_error(thandle_t handle, const char *module, const char *format, va_list values)
 {
     struct memory_file *file = current_file;
-    if (!file || handle != (thandle_t)file || file->message[0])
+    if (!file || handle != (thandle_t)file)
         return;
     vsnprintf(file->message, sizeof file->message, format, values);
 }
