@@ -111,8 +111,6 @@ static void copy_calls(struct builder *b)
                                   .needs_final = from->needs_final,
                                   .may_fail_root = from->widest_failure == SHEAF_SCOPE_ROOT,
                                   .may_fail_group = from->widest_failure >= SHEAF_SCOPE_GROUP && from->domain != 0};
-        /* Below the root an Expansion above may still fail, whatever its Call may declare. */
-        c->needs_final = c->needs_final || (c->may_fail_root && from->domain != 0);
         for (uint32_t j = 0; j < from->input_count; j++)
             number_push(b, &c->inputs, plan->call_ports[from->input_first + j]);
         for (uint32_t j = 0; j < from->output_count; j++)

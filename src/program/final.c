@@ -49,8 +49,11 @@ static void visit_call(struct sheaf_plan *plan, const struct marks *marks, uint3
     unsigned char mark = domain_marks(plan, marks, call->domain);
     for (uint32_t i = 0; i < call->input_count; i++)
         mark |= marks->ports[plan->call_ports[call->input_first + i]];
-    bool waits = call->widest_failure == SHEAF_SCOPE_ROOT || (may_fail_groups(call) && (mark & GATHERED));
-    call->needs_final = waits && (mark & AT_RISK);
+    bool may_fail_root = call->widest_failure == SHEAF_SCOPE_ROOT;
+    bool waits = may_fail_root || (may_fail_groups(call) && (mark & GATHERED));
+    /* Below the root an Expansion above may still fail, whatever its Call may declare: whether a root failure under it
+     * counts must not depend on who comes first. */
+    call->needs_final = (waits && (mark & AT_RISK)) || (may_fail_root && call->domain != 0);
     marks->calls[index] = mark | (may_fail_groups(call) ? AT_RISK : 0);
 }
 

@@ -180,8 +180,10 @@ static void test_finality(void **state)
     check_final(CHILD FAILING "- {call: h, op: range, in: y, out: u}\n- {expand: u, as: d}\n"
                               "- {broadcast: s, like: d, as: x}\n- {gather: x, mode: partial, as: r}\n",
                 "r", true, false);
-    /* A Call that may fail the root waits, with or without a gather before it. */
-    check_final(CHILD FAIL_ROOT("c"), "z1", false, false);
+    /* A Call that may fail the root waits, with or without a gather before it; below the root also for the Expansion
+     * above, which any Call can fail. */
+    check_final("\nsteps:\n" FAIL_ROOT("s"), "z1", false, false);
+    check_final(CHILD FAIL_ROOT("c"), "z1", false, true);
     check_final(CHILD FAILING FAIL_ROOT("y"), "z1", false, true);
     /* One that may fail its group waits only behind a gather. */
     check_final(CHILD FAILING "- {call: z, op: fail_group_if, in: y, out: w, with: {at: []}}\n", "w", false, false);
