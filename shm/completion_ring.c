@@ -22,8 +22,10 @@ struct completion_wire {
     uint32_t level;
     uint32_t value_count;
     uint32_t text_length_bytes;
+    uint32_t rows_run;
+    uint32_t reserved;
 };
-static_assert(sizeof(struct completion_wire) == 64, "part of the shared layout");
+static_assert(sizeof(struct completion_wire) == 72, "part of the shared layout");
 
 #define CLASS_IDS 256u
 #define LEVELS 3u
@@ -78,6 +80,8 @@ static struct completion_wire to_wire(const struct completion *record)
         wire.run_ns = record->run_ns;
     if (kind == COMPLETION_FAIL || kind == COMPLETION_RAISED)
         wire.class_id = record->class_id;
+    if (kind == COMPLETION_RAISED)
+        wire.rows_run = record->rows_run;
     if (kind == COMPLETION_FAIL)
         wire.scope = record->scope;
     if (kind == COMPLETION_LOG)
@@ -155,7 +159,8 @@ static bool fields_make_sense(const struct completion_wire *wire, uint32_t kind)
            (kind == COMPLETION_ANSWER || kind == COMPLETION_FAIL || !wire->child_count) &&
            (kind == COMPLETION_FAIL ? wire->scope <= SHEAF_SCOPE_ROOT : !wire->scope) &&
            (kind == COMPLETION_FAIL || kind == COMPLETION_RAISED ? wire->class_id < CLASS_IDS : !wire->class_id) &&
-           (kind == COMPLETION_LOG ? wire->level < LEVELS : !wire->level);
+           (kind == COMPLETION_LOG ? wire->level < LEVELS : !wire->level) &&
+           (kind == COMPLETION_RAISED || !wire->rows_run) && !wire->reserved;
 }
 
 static bool lengths_make_sense(const struct completion_wire *wire, uint32_t kind, uint32_t length_bytes)
@@ -192,6 +197,7 @@ static int parse(struct completion_reader *reader, const struct spsc_header *hea
         .scope = wire.scope,
         .class_id = wire.class_id,
         .level = wire.level,
+        .rows_run = wire.rows_run,
         .value_count = wire.value_count,
         .text_length_bytes = wire.text_length_bytes,
         .values = values,

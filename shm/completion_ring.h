@@ -33,7 +33,7 @@ enum completion_kind {
  * One record, to write or as read. Which fields count:
  *   ANSWER    grain, number, child_count (CHILD records this claim sent), run_ns, values
  *   FAIL      grain, number, child_count, run_ns, scope, class_id, text
- *   RAISED    grain, number, run_ns, class_id, text
+ *   RAISED    grain, number, run_ns, rows_run, class_id, text
  *   RELEASED  grain, number
  *   CHILD     grain, number, ordinal, values
  *   EVICTED   key
@@ -47,11 +47,12 @@ struct completion {
     uint64_t number; /* of the dispatch */
     uint64_t ordinal;
     uint64_t child_count;
-    uint64_t run_ns; /* from start to end of the row */
+    uint64_t run_ns; /* from start to end of the row; the same for all rows that ran as one batch */
     uint64_t key;
     uint32_t scope;    /* enum sheaf_scope: 0..2 */
     uint32_t class_id; /* enum sheaf_class, below 256 */
     uint32_t level;    /* 0 debug, 1 info, 2 warning */
+    uint32_t rows_run; /* rows that ran as one batch and raised together, this one included */
     uint32_t value_count;
     uint32_t text_length_bytes;
     const struct value_ref *values;

@@ -45,6 +45,7 @@ struct sheaf_worker_call {
     uint32_t slots;
     uint32_t reserved;
     uint64_t memory_budget_bytes;
+    uint64_t expanded_groups; /* of group_outputs, those whose children become Entities; the others are read as lists */
 };
 
 /* Receives what to serve over `socket` and maps it. The socket belongs to the worker from success on. SHEAF_E_ABI when

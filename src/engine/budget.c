@@ -31,11 +31,11 @@ uint32_t budget_workers(uint64_t total_bytes, uint32_t most)
 
 struct budget budget_divide(uint64_t total_bytes, uint32_t workers)
 {
-    assert(workers > 0 && total_bytes >= budget_minimum(workers));
+    assert(total_bytes >= budget_minimum(workers));
     uint64_t most_for_sources = total_bytes - FIXED_BYTES - workers * WORKER_BYTES_MIN;
     uint64_t sources = source_share(total_bytes);
     sources = sources < most_for_sources ? sources : most_for_sources;
-    uint64_t share = (total_bytes - FIXED_BYTES - sources) / workers;
+    uint64_t share = (total_bytes - FIXED_BYTES - sources) / (workers > 0 ? workers : 1);
     uint64_t values = share / 4 / PAYLOAD_CHUNK_BYTES * PAYLOAD_CHUNK_BYTES;
     return (struct budget){.total_bytes = total_bytes,
                            .fixed_bytes = FIXED_BYTES,

@@ -13,6 +13,8 @@ enum { RAISED_TEXT_BYTES = 512 };
 /* Rows of one batch that raised: their records come one after another in one commit. */
 struct raised_rows {
     uint32_t call, worker, count, capacity;
+    uint32_t seen;     /* records so far: `count` and those of rows that are suppressed by now */
+    uint32_t rows_run; /* as the worker says: how many ran as one */
     uint32_t *entities;
     enum sheaf_class class_id;
     uint64_t run_ns;
@@ -333,47 +335,62 @@ void raised_free(struct raised_rows *raised)
 static void raised_flush(struct shard *shard)
 {
     struct raised_rows *raised = shard->raised;
-    if (raised->count == 0)
-        return;
     uint32_t count = raised->count;
-    bool per_row = !shard->plan->calls[raised->call].batch;
+    raised->count = raised->seen = 0;
+    if (count == 0)
+        return;
+    bool known = raised->class_id > SHEAF_CLASS_NONE && raised->class_id < SHEAF_CLASS_COUNT;
     struct sched_loss loss = {.event = SCHED_RAISED,
-                              .class_id = raised->class_id ? raised->class_id : SHEAF_CLASS_OPERATOR,
+                              .class_id = known ? raised->class_id : SHEAF_CLASS_OPERATOR,
                               .call = raised->call,
-                              .culprit = per_row || count == 1 ? 0 : SCHED_UNKNOWN};
-    raised->count = 0;
+                              .culprit = shard->plan->calls[raised->call].batch ? SCHED_UNKNOWN : 0,
+                              .rows_run = raised->rows_run};
     complete_failed(shard, &loss, raised->entities, count, raised->text, raised->text_bytes, raised->run_ns / 1000);
+}
+
+/* Whether a record is of the batch that is being collected. */
+static bool belongs(const struct raised_rows *raised, uint32_t worker, uint32_t call, const struct completion *record)
+{
+    return raised->call == call && raised->worker == worker && raised->run_ns == record->run_ns &&
+           raised->rows_run == record->rows_run && raised->class_id == (enum sheaf_class)record->class_id;
+}
+
+static int collect(struct raised_rows *raised, uint32_t entity)
+{
+    if (raised->count == raised->capacity) {
+        uint32_t capacity = raised->capacity ? raised->capacity * 2 : 64;
+        uint32_t *larger = realloc(raised->entities, capacity * sizeof *larger);
+        if (!larger)
+            return -ENOMEM;
+        raised->entities = larger;
+        raised->capacity = capacity;
+    }
+    raised->entities[raised->count++] = entity;
+    return 0;
 }
 
 static void take_raised(struct shard *shard, uint32_t worker, struct slot *slot, const struct completion *record)
 {
     struct raised_rows *raised = shard->raised;
     struct grain grain = slot->grain;
-    bool unwanted = slot->unwanted, batch = shard->plan->calls[grain.call].batch;
-    if (raised->count > 0 &&
-        (!batch || raised->call != grain.call || raised->worker != worker || raised->run_ns != record->run_ns))
+    bool unwanted = slot->unwanted;
+    if (raised->seen > 0 && !belongs(raised, worker, grain.call, record))
         raised_flush(shard);
     claim_ended(shard, worker, slot);
-    if (unwanted)
-        return; /* split off before any recovery decision */
-    if (raised->count == raised->capacity) {
-        uint32_t capacity = raised->capacity ? raised->capacity * 2 : 64;
-        uint32_t *larger = realloc(raised->entities, capacity * sizeof *larger);
-        if (!larger) {
-            shard_fail(shard, -ENOMEM, "recording a failed batch");
-            return;
-        }
-        raised->entities = larger;
-        raised->capacity = capacity;
+    if (raised->seen++ == 0) {
+        raised->call = grain.call;
+        raised->worker = worker;
+        raised->run_ns = record->run_ns;
+        raised->rows_run = record->rows_run;
+        raised->class_id = (enum sheaf_class)record->class_id;
+        raised->text_bytes =
+            record->text_length_bytes < RAISED_TEXT_BYTES ? record->text_length_bytes : RAISED_TEXT_BYTES;
+        memcpy(raised->text, record->text, raised->text_bytes);
     }
-    raised->entities[raised->count++] = grain.entity;
-    raised->call = grain.call;
-    raised->worker = worker;
-    raised->run_ns = record->run_ns;
-    raised->class_id = record->class_id < SHEAF_CLASS_COUNT ? (enum sheaf_class)record->class_id : SHEAF_CLASS_OPERATOR;
-    raised->text_bytes = record->text_length_bytes < RAISED_TEXT_BYTES ? record->text_length_bytes : RAISED_TEXT_BYTES;
-    memcpy(raised->text, record->text, raised->text_bytes);
-    if (!batch)
+    /* What is suppressed is split off before any recovery decision. */
+    if (!unwanted && collect(raised, grain.entity) < 0)
+        shard_fail(shard, -ENOMEM, "recording a failed batch");
+    else if (raised->seen >= raised->rows_run)
         raised_flush(shard);
 }
 
@@ -420,8 +437,11 @@ static void take_record(struct shard *shard, uint32_t worker, const struct compl
     struct slot *slot = slot_find(shard, record->grain, record->number);
     if (!slot)
         return; /* stale or invented: nothing of it is believed */
-    if (record->kind != COMPLETION_RAISED)
+    /* Before anything else happens in lineage: it might suppress rows that are being collected. */
+    if (record->kind != COMPLETION_RAISED && record->kind != COMPLETION_RELEASED)
         raised_flush(shard);
+    slot->started |=
+        record->kind == COMPLETION_ANSWER || record->kind == COMPLETION_FAIL || record->kind == COMPLETION_RAISED;
     switch (record->kind) {
     case COMPLETION_ANSWER:
         take_answer(shard, worker, slot, record);

@@ -50,7 +50,7 @@ static struct slot *slot_take(struct shard *shard, struct grain grain)
     shard->live_of_call[grain.call]++;
     assert(!slot->live && !slot->built);
     slot->live = true;
-    slot->unwanted = false;
+    slot->unwanted = slot->started = false;
     slot->grain = grain;
     slot->number = dispatch_next_number(slot->number);
     return slot;
@@ -67,6 +67,8 @@ struct slot *slot_find(struct shard *shard, uint32_t number_of_slot, uint64_t nu
 void slot_release_keeping_hold(struct shard *shard, struct slot *slot)
 {
     assert(slot->live);
+    if (slot->started)
+        lineage_started(shard->lineage, slot->grain);
     built_free(shard, slot->built);
     slot->built = NULL;
     /* A Grain that is pushed again while an unwanted claim of it lives has a newer slot: leave that one known. */
@@ -274,7 +276,7 @@ void dispatch_publish(struct shard *shard)
 /* ---- cancelling ---- */
 
 /* X3 over the pages of the Pool: the slot was seen not to name the row. */
-static enum lineage_found cancel_in_pages(struct shard *shard, const struct slot *slot)
+static enum lineage_found cancel_in_pages(struct shard *shard, struct slot *slot)
 {
     const struct sheaf_run *run = shard->run;
     uint32_t pool = shard->plan->calls[slot->grain.call].pool, number = slot_number(shard, slot);
@@ -288,6 +290,7 @@ static enum lineage_found cancel_in_pages(struct shard *shard, const struct slot
         case CLAIM_CANCELLED:
             return LINEAGE_SKIPPED;
         case CLAIM_RUNNING:
+            slot->started = true;
             link_order(shard, worker, CONTROL_UNWANTED, number, slot->number);
             return LINEAGE_RUNNING;
         default:

@@ -47,6 +47,11 @@ static void describe_call(const struct sheaf_run *run, uint32_t index, struct at
         if (i < 64 && call->op->outputs[i].flags & SHEAF_PORT_GROUP)
             ret_call->group_outputs |= UINT64_C(1) << i;
     }
+    for (uint32_t i = 0; i < plan->port_count; i++) {
+        const struct plan_port *port = &plan->ports[i];
+        if (port->port_kind == PLAN_EXPAND && port->call == index && port->slot < 64)
+            ret_call->expanded_groups |= UINT64_C(1) << port->slot;
+    }
 }
 
 /* The Calls that a worker of a Pool serves. Free with free_calls. */

@@ -27,6 +27,7 @@ static struct lineage_call_counts sum_call(const struct sheaf_run *run, uint32_t
         struct lineage_call_counts counts;
         lineage_call_counts(run->shards[i]->lineage, call, &counts);
         sum.grains += counts.grains;
+        sum.started += counts.started;
         sum.sealed += counts.sealed;
         sum.failed += counts.failed;
         sum.kept_out += counts.kept_out;
@@ -145,6 +146,7 @@ static json_t *describe_call(const struct sheaf_run *run, uint32_t index)
     json_object_set_new(object, "operator", json_string(call->op->name));
     json_object_set_new(object, "version", json_string(call->op->version ? call->op->version : ""));
     put(object, "grains", counts.grains);
+    put(object, "started", counts.started);
     put(object, "failed", counts.failed);
     put(object, "kept_out", counts.kept_out);
     put(object, "skipped", counts.skipped);

@@ -62,10 +62,13 @@ static void sweep_rings(struct shard *shard, uint32_t worker)
     }
 }
 
-static bool is_guilty(const struct message_worker *death, const struct claim_row *row)
+/* A deadline bounds one row, or the one dispatch of a batch operator. */
+static bool is_guilty(const struct message_worker *death, const struct plan_call *call, const struct claim_row *row)
 {
     switch (death->end) {
     case WORKER_TIMED_OUT:
+        if (call->batch && call->op->slots <= 1)
+            return true;
         return row->grain == death->grain && row->number == death->number;
     case WORKER_CRASHED:
     case WORKER_OOM:
@@ -76,9 +79,9 @@ static bool is_guilty(const struct message_worker *death, const struct claim_row
     }
 }
 
-/* The rows that were RUNNING are the suspects: one for a per-row operator, the batch for a batch operator. Rows of one
- * batch stand side by side in the page, and all of them are RUNNING at once. */
-static void charge(struct recovery *recovery, const struct claim_row *rows, uint32_t count)
+/* The rows that were RUNNING are the suspects: one for a per-row operator, the batch for a batch operator. `rows_run`
+ * counts those that are suppressed by now, too. */
+static void charge(struct recovery *recovery, const struct claim_row *rows, uint32_t count, uint32_t rows_run)
 {
     static const struct {
         enum sched_event event;
@@ -107,11 +110,14 @@ static void charge(struct recovery *recovery, const struct claim_row *rows, uint
     if (suspects == 0)
         return;
     uint64_t now_ns = clock_now_ns();
+    /* A row over its deadline is named; of several that were RUNNING in a crash (`slots`) nobody knows. */
+    bool known = !shard->plan->calls[call].batch && (rows_run == 1 || recovery->death->end == WORKER_TIMED_OUT);
     struct sched_loss loss = {
         .event = blame[recovery->death->end].event,
         .class_id = blame[recovery->death->end].class_id,
         .call = call,
-        .culprit = suspects == 1 ? 0 : SCHED_UNKNOWN,
+        .culprit = known ? 0 : SCHED_UNKNOWN,
+        .rows_run = rows_run,
         /* who did the damage is not known: each suspect gets a run alone first */
         .rows_before =
             (uint32_t)shard->links[recovery->death->worker].rows_done + (recovery->death->end == WORKER_BREACH),
@@ -127,19 +133,21 @@ static void sweep_page(struct recovery *recovery)
     struct shard *shard = recovery->shard;
     const struct claim_page *page = &shard->run->workers[recovery->death->worker].lane.claims;
     struct claim_row guilty[CLAIM_ROWS_MAX];
-    uint32_t guilty_count = 0;
+    uint32_t guilty_count = 0, running = 0;
     for (uint32_t i = 0; i < page->row_count; i++) {
         struct claim_row row = claim_page_read(page, i);
+        running += row.state == CLAIM_RUNNING; /* of other shards too */
         struct slot *slot =
             row.state == CLAIM_FREE || row.state == CLAIM_DAMAGED ? NULL : slot_find(shard, row.grain, row.number);
         if (!slot)
             continue;
-        if (row.state == CLAIM_RUNNING && is_guilty(recovery->death, &row))
+        slot->started |= row.state == CLAIM_RUNNING;
+        if (row.state == CLAIM_RUNNING && is_guilty(recovery->death, &shard->plan->calls[slot->grain.call], &row))
             guilty[guilty_count++] = row;
         else
             recover_give_back(shard, slot);
     }
-    charge(recovery, guilty, guilty_count);
+    charge(recovery, guilty, guilty_count, running);
 }
 
 void recover_death(struct shard *shard, const struct message_worker *message)

@@ -77,6 +77,7 @@ static int view_leaf(const struct payload *payload, struct block **blocks, const
     struct sheaf_value value = {.kind = ref->kind, .length_bytes = ref->length};
     if (ref->segment == VALUE_INLINE) {
         value.i64 = (int64_t)ref->offset;
+        value.length_bytes = 0; /* a worker may have written something else into an element of its list */
         uint32_t base = SHEAF_KIND_BASE(ref->kind);
         if (base != SHEAF_BOOL && base != SHEAF_I64 && base != SHEAF_F64)
             value.data = "";
@@ -124,6 +125,16 @@ static int plan_list(struct copying *copying, sheaf_kind kind, const struct todo
     return 0;
 }
 
+static int empty_list(struct copying *copying, sheaf_kind kind, struct sheaf_value *ret_value)
+{
+    struct sheaf_list *list = block_alloc(copying->blocks, sizeof *list);
+    if (!list)
+        return -ENOMEM;
+    *list = (struct sheaf_list){0};
+    *ret_value = (struct sheaf_value){.kind = kind, .list = list};
+    return 0;
+}
+
 static int copy_value(struct copying *copying, const struct lineage_value *from, struct sheaf_value *ret_value)
 {
     struct shard *shard = copying->shard;
@@ -132,8 +143,10 @@ static int copy_value(struct copying *copying, const struct lineage_value *from,
         return plan_list(copying, shard->plan->ports[from->list.port].kind, &what,
                          lineage_list_count(shard->lineage, from->list), ret_value);
     }
-    if (SHEAF_KIND_DEPTH(from->value.kind) == 0 || from->value.segment == VALUE_INLINE)
+    if (SHEAF_KIND_DEPTH(from->value.kind) == 0)
         return view_leaf(shard->run->payload, copying->blocks, &from->value, ret_value);
+    if (from->value.segment == VALUE_INLINE)
+        return empty_list(copying, from->value.kind, ret_value);
     struct todo what = {.in_lineage = false, .ref = from->value};
     return plan_list(copying, from->value.kind, &what, from->value.length, ret_value);
 }

@@ -346,8 +346,6 @@ static int create_pools(struct sheaf_run *run)
                                                              : run->engine->worker_count;
         run->worker_count += run->pool_count[pool];
     }
-    if (run->worker_count == 0)
-        run->worker_count = 1; /* a program without a live Call still needs a lane to be well-formed */
     return run->worker_count > READY_RING_WORKERS_MAX ? -EINVAL : 0;
 }
 
@@ -380,7 +378,7 @@ static int create_workers(struct sheaf_run *run)
     int result = topo_plan(run->engine->topo, run->worker_count, &placement);
     if (result < 0)
         return result;
-    run->workers = calloc(run->worker_count, sizeof *run->workers);
+    run->workers = calloc(run->worker_count + 1, sizeof *run->workers);
     result = run->workers ? 0 : -ENOMEM;
     uint32_t usable = topo_machine(run->engine->topo)->usable_cores;
     for (uint32_t i = 0; i < run->worker_count && result == 0; i++) {

@@ -193,8 +193,8 @@ static int create_board(struct shard *shard)
     uint32_t rows = power_of_two((uint64_t)batch_rows * 4 > RING_ROWS_MIN ? (uint64_t)batch_rows * 4 : RING_ROWS_MIN);
     struct board_shape shape = {
         .shard = shard->number,
-        .call_count = plan->call_count,
-        .pool_count = plan->pool_count,
+        .call_count = plan->call_count ? plan->call_count : 1, /* a program may have no Call: then nobody works here */
+        .pool_count = plan->pool_count ? plan->pool_count : 1,
         .ring_capacity = {[BOARD_RETRY] = RING_ROWS_RETRY, [BOARD_READY] = rows, [BOARD_ISOLATION] = rows},
         .dispatch_capacity = shard->run->slots_per_shard * shard->run->shard_count,
     };
@@ -231,7 +231,7 @@ static int create_tables(struct shard *shard)
     shard->live_max = calloc(calls, sizeof *shard->live_max);
     shard->counts = calloc(calls, sizeof *shard->counts);
     shard->pools = calloc(shard->plan->pool_count + 1, sizeof *shard->pools);
-    shard->links = calloc(shard->run->worker_count, sizeof *shard->links);
+    shard->links = calloc(shard->run->worker_count + 1, sizeof *shard->links);
     shard->unhold = calloc(shard->slot_count, sizeof *shard->unhold);
     shard->unhold_capacity = shard->slot_count;
     shard->raised = raised_create();

@@ -46,6 +46,7 @@ struct slot {
     uint8_t ring;   /* enum board_ring */
     bool live;
     bool unwanted; /* the Grain is sealed: what comes is discarded */
+    bool started;  /* by a worker, as far as is known */
 };
 
 enum root_phase { ROOT_WAITING, ROOT_READING, ROOT_LIVE, ROOT_COMPLETE, ROOT_LEAVING };

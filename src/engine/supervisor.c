@@ -454,8 +454,11 @@ static void on_death(struct supervisor *supervisor, uint32_t worker)
     run_log(run, 1, "worker %u: %s", worker, death.text);
     if (!was_ready && ++process->futile_starts >= FUTILE_STARTS_MAX) {
         char line[384];
-        snprintf(line, sizeof line, "worker %u cannot start: %s", worker,
-                 process->refusal[0] ? process->refusal : death.text);
+        if (process->refusal[0])
+            snprintf(line, sizeof line, "worker %u cannot start: %s", worker, process->refusal);
+        else
+            snprintf(line, sizeof line, "worker %u cannot start: %s: %s; set SHEAF_WORKER to the worker program",
+                     worker, run->engine->worker_path, death.text);
         give_up(supervisor, SHEAF_E_ENVIRONMENT, line);
     }
     atomic_store_explicit(&process->shards_left, run->shard_count, memory_order_release);
@@ -639,7 +642,7 @@ static struct supervisor *create(struct sheaf_run *run)
     pthread_cond_init(&supervisor->changed, NULL);
     supervisor->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     supervisor->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    supervisor->processes = calloc(run->worker_count, sizeof *supervisor->processes);
+    supervisor->processes = calloc(run->worker_count + 1, sizeof *supervisor->processes);
     supervisor->ready_of_pool = calloc(run->plan->pool_count + 1, sizeof *supervisor->ready_of_pool);
     supervisor->oom_kills = count_oom_kills();
     if (supervisor->epoll_fd < 0 || supervisor->wake_fd < 0 || !supervisor->processes || !supervisor->ready_of_pool ||

@@ -151,6 +151,16 @@ void lineage_release_hold(struct lineage *l, struct grain grain)
     grain_finish(l, grain.call, grain.entity);
 }
 
+void lineage_started(struct lineage *l, struct grain grain)
+{
+    struct grain_state *state = grain_at(l, grain.call, grain.entity);
+    assert(state->holds > 0);
+    if (state->flags & GRAIN_STARTED)
+        return;
+    state->flags |= GRAIN_STARTED;
+    l->call_counts[grain.call].started++;
+}
+
 /* ---- walks ---- */
 
 static uint32_t child_toward(const struct lineage *l, uint32_t domain, uint32_t level)

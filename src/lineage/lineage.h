@@ -114,6 +114,9 @@ int lineage_fail_root(struct lineage *lineage, uint32_t root, const struct linea
 void lineage_hold(struct lineage *lineage, struct grain grain);
 void lineage_release_hold(struct lineage *lineage, struct grain grain);
 
+/* A worker started the held Grain. Said once per claim; counted once per Grain. */
+void lineage_started(struct lineage *lineage, struct grain grain);
+
 /* READY and not sealed: an answer is wanted. */
 bool lineage_is_ready(const struct lineage *lineage, struct grain grain);
 
@@ -241,7 +244,8 @@ struct lineage_output_counts {
 
 /* A suppressed Grain that was READY, or would have become so, counts once as kept out, skipped or discarded. */
 struct lineage_call_counts {
-    uint64_t grains; /* created */
+    uint64_t grains;  /* created */
+    uint64_t started; /* by a worker, at least once */
     uint64_t sealed;
     uint64_t failed;
     uint64_t kept_out, skipped, discarded;

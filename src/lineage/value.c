@@ -138,7 +138,8 @@ uint64_t lineage_root_children(const struct lineage *l, uint32_t root)
 {
     uint64_t children = 0;
     for (uint32_t domain = 1; domain < l->plan->domain_count; domain++) {
-        if (l->plan->domains[domain].parent == 0)
+        if (l->domains[domain].parent == 0 &&
+            l->domains[domain].expansion != NONE) /* of a Call that never runs: none */
             children += expansion_at(l, domain, root)->count;
     }
     return children;

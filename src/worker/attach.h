@@ -24,7 +24,7 @@
 
 #include <sheaf/operator.h>
 
-#define ATTACH_VERSION 1u
+#define ATTACH_VERSION 2u
 #define ATTACH_FDS_PER_MESSAGE 250u /* the kernel's SCM_MAX_FD is 253 */
 #define ATTACH_LINE_BYTES 1024u     /* longest error line, with its NUL */
 
@@ -68,6 +68,7 @@ struct attach_call {
     uint32_t input_count;
     uint32_t output_count;
     uint64_t group_outputs; /* bit i: output i is a group (SHEAF_PORT_GROUP); groups stand among the first 64 outputs */
+    uint64_t expanded_groups; /* of those, the ones whose children become Entities; the others are answered as lists */
     const sheaf_kind *output_kinds; /* [output_count]: as plan_port.kind (a group: list of the child's kind), checked
                                        against every answer; SHEAF_NONE: not checked. NULL from a sender: none is */
     uint64_t memory_budget_bytes;   /* goes into sheaf_open; 0: not limited */

@@ -81,7 +81,7 @@ static void put_option(struct writer *writer, const struct sheaf_option_value *o
 
 static void put_call(struct writer *writer, const struct attach_call *call)
 {
-    put_array(writer, 14);
+    put_array(writer, 15);
     put(writer, call->call);
     put_text(writer, call->name);
     put_text(writer, call->plugin_path);
@@ -96,6 +96,7 @@ static void put_call(struct writer *writer, const struct attach_call *call)
     put(writer, call->slots);
     put(writer, call->input_count);
     put(writer, call->group_outputs);
+    put(writer, call->expanded_groups);
     put_array(writer, call->output_count);
     for (uint32_t at = 0; at < call->output_count; at++)
         put(writer, call->output_kinds != NULL ? call->output_kinds[at] : 0);
@@ -322,6 +323,8 @@ static void take_call(struct reader *outer, struct attach_call *ret_call)
     ret_call->slots = take_u32(&reader);
     ret_call->input_count = take_u32(&reader);
     ret_call->group_outputs = take_u64(&reader, UINT64_MAX);
+    ret_call->expanded_groups = take_u64(&reader, ret_call->group_outputs);
+    *reader.broken |= (ret_call->expanded_groups & ~ret_call->group_outputs) != 0;
     list = take_array(&reader, 1, &ret_call->output_count);
     sheaf_kind *kinds = zone_array(&reader, ret_call->output_count, sizeof *kinds);
     for (uint32_t at = 0; at < ret_call->output_count && kinds != NULL; at++)

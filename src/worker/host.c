@@ -106,6 +106,43 @@ static void restart_deadline(struct worker_row *row, uint64_t at_ns)
     store_relaxed_u64(&counters->children, load_relaxed_u64(&counters->children) + 1);
 }
 
+/* One more element of a list under way; its reference is the row's from now on. */
+static int append_ref(struct appended *appended, struct value_ref *ref)
+{
+    if (appended->count == appended->capacity) {
+        uint32_t capacity = 2 * appended->capacity + 16;
+        struct value_ref *grown = realloc(appended->refs, capacity * sizeof *grown);
+        if (grown == NULL)
+            return -ENOMEM;
+        appended->refs = grown;
+        appended->capacity = capacity;
+    }
+    appended->refs[appended->count++] = *ref;
+    *ref = (struct value_ref){0};
+    return 0;
+}
+
+/* The values of a child, one per group. Those of groups that nobody expands are kept for the list that is answered. */
+static int publish_child(struct worker_row *row, const struct sheaf_value *values, struct value_ref *ret_refs)
+{
+    struct worker_call *call = row->call;
+    uint32_t at = 0;
+    int status = 0;
+    bool first = !row->streamed;
+    row->streamed = true;
+    for (uint32_t output = 0; output < call->spec->output_count && status == 0; output++) {
+        if (!is_group(call, output))
+            continue;
+        if (first && row->appended[output].count > 0)
+            return row_breach(row, "output %u is both appended to and emitted", output);
+        status = publish_for(row, output, element_kind(call, output), &values[at], &ret_refs[at]);
+        if (status == 0 && !is_expanded(call, output))
+            status = append_ref(&row->appended[output], &ret_refs[at]);
+        at++;
+    }
+    return status;
+}
+
 static int host_emit(const struct sheaf_row *public_row, const struct sheaf_value *values, uint32_t count)
 {
     struct worker_row *row = open_row(public_row);
@@ -117,22 +154,11 @@ static int host_emit(const struct sheaf_row *public_row, const struct sheaf_valu
         return row_breach(row, "emit with %u values; it has %u group outputs", count, call->group_count);
     }
     struct value_ref refs[64] = {0};
-    int status = 0;
-    uint32_t at = 0;
-    row->streamed = true;
-    for (uint32_t output = 0; output < call->spec->output_count && status == 0; output++) {
-        if (!is_group(call, output))
-            continue;
-        if (row->appended[output].count > 0)
-            status = row_breach(row, "output %u is both appended to and emitted", output);
-        else
-            status = publish_for(row, output, element_kind(call, output), &values[at], &refs[at]);
-        at++;
-    }
-    if (status == 0)
+    int status = publish_child(row, values, refs);
+    if (status == 0 && call->spec->expanded_groups != 0)
         status = row_write_child(row, refs, row->child_count);
     if (status < 0) {
-        for (uint32_t done = 0; done < at; done++)
+        for (uint32_t done = 0; done < count; done++)
             unpublish(row->worker, &refs[done]);
         return status;
     }
@@ -161,19 +187,28 @@ static int host_append(const struct sheaf_row *public_row, uint32_t output, cons
     if (!is_group(call, output) && element_kind(call, output) == SHEAF_NONE &&
         call->spec->output_kinds[output] != SHEAF_NONE)
         return row_breach(row, "append to output %u, which is no list", output);
-    struct appended *appended = &row->appended[output];
-    if (appended->count == appended->capacity) {
-        uint32_t capacity = 2 * appended->capacity + 16;
-        struct value_ref *grown = realloc(appended->refs, capacity * sizeof *grown);
-        if (grown == NULL)
-            return -ENOMEM;
-        appended->refs = grown;
-        appended->capacity = capacity;
-    }
-    int status = publish_for(row, output, element_kind(call, output), value, &appended->refs[appended->count]);
+    struct value_ref ref = {0};
+    int status = publish_for(row, output, element_kind(call, output), value, &ref);
     if (status == 0)
-        appended->count++;
+        status = append_ref(&row->appended[output], &ref);
+    unpublish(row->worker, &ref); /* what was appended is not here any more */
     return status;
+}
+
+/* Groups that are answered whole: their lengths must agree. */
+static int check_groups(struct worker_row *row)
+{
+    uint32_t first = UINT32_MAX;
+    for (uint32_t output = 0; output < row->call->spec->output_count; output++) {
+        if (!is_group(row->call, output))
+            continue;
+        if (first == UINT32_MAX)
+            first = output;
+        if (row->appended[output].count != row->appended[first].count)
+            return row_breach(row, "its groups differ in length: output %u has %u children, output %u has %u", first,
+                              row->appended[first].count, output, row->appended[output].count);
+    }
+    return 0;
 }
 
 /* One output of an answer. */
@@ -184,7 +219,7 @@ static int answer_output(struct worker_row *row, uint32_t output, const struct s
     if (is_group(call, output)) {
         if (value->kind != SHEAF_NONE)
             return row_breach(row, "output %u is a group: emit or append its children", output);
-        return 0;
+        return is_expanded(call, output) ? 0 : publish_list(row, wanted, &row->appended[output], &row->outputs[output]);
     }
     struct appended *appended = &row->appended[output];
     if (value->kind == SHEAF_NONE && (appended->count > 0 || SHEAF_KIND_DEPTH(wanted) > 0)) {
@@ -211,6 +246,8 @@ static int host_answer(const struct sheaf_row *public_row, const struct sheaf_va
         row->breach_of_columns = true;
         return row_breach(row, "an answer of %u values; it has %u outputs", count, row->call->spec->output_count);
     }
+    if (!row->streamed && check_groups(row) < 0)
+        return -EINVAL;
     for (uint32_t output = 0; output < count; output++) {
         int status = answer_output(row, output, &values[output]);
         if (status < 0) {

@@ -57,6 +57,12 @@ bool is_group(const struct worker_call *call, uint32_t output)
     return output < 64 && (call->spec->group_outputs >> output & 1) != 0;
 }
 
+/* Whether the children of a group become Entities; if not, nobody expands it and it is read as a list. */
+bool is_expanded(const struct worker_call *call, uint32_t output)
+{
+    return output < 64 && (call->spec->expanded_groups >> output & 1) != 0;
+}
+
 sheaf_kind element_kind(const struct worker_call *call, uint32_t output)
 {
     sheaf_kind kind = call->spec->output_kinds[output];
@@ -138,7 +144,7 @@ struct worker_row *row_make(struct sheaf_worker *worker, struct worker_call *cal
     row->phase = ROW_CLAIMED;
     row->end = ROW_OPEN;
     row->damaged = row->streamed = row->breach = row->breach_of_columns = row->unwanted = false;
-    row->started_ns = row->child_count = 0;
+    row->started_ns = row->ended_ns = row->child_count = 0;
     const struct dispatch *dispatch = &claim->dispatch;
     row->row = (struct sheaf_row){.size = sizeof row->row,
                                   .attempt = dispatch->attempt,
@@ -209,33 +215,30 @@ int row_write_child(struct worker_row *row, const struct value_ref *refs, uint64
     return record_write(row->worker, row->shard, &record);
 }
 
-/* Children of groups that were answered whole: the lengths of the groups must agree. */
+/* Children of groups that were answered whole, all of one length. */
 static void write_appended_children(struct worker_row *row)
 {
     struct worker_call *call = row->call;
-    uint32_t groups[64], group_count = 0;
-    for (uint32_t output = 0; output < call->spec->output_count; output++)
-        if (is_group(call, output))
-            groups[group_count++] = output;
-    if (group_count == 0 || row->streamed)
+    uint32_t count = 0;
+    if (row->streamed || call->spec->expanded_groups == 0)
         return;
-    uint32_t count = row->appended[groups[0]].count;
-    for (uint32_t at = 1; at < group_count; at++) {
-        if (row->appended[groups[at]].count != count) {
-            row_breach(row, "its groups differ in length: output %u has %u children, output %u has %u", groups[0],
-                       count, groups[at], row->appended[groups[at]].count);
-            return;
-        }
-    }
+    for (uint32_t output = 0; output < call->spec->output_count; output++)
+        if (is_expanded(call, output))
+            count = row->appended[output].count;
     for (uint32_t child = 0; child < count; child++) {
-        struct value_ref refs[64];
-        for (uint32_t at = 0; at < group_count; at++)
-            refs[at] = row->appended[groups[at]].refs[child];
+        struct value_ref refs[64] = {0};
+        uint32_t at = 0;
+        for (uint32_t output = 0; output < call->spec->output_count; output++) {
+            if (is_expanded(call, output))
+                refs[at] = row->appended[output].refs[child];
+            at += is_group(call, output);
+        }
         if (row_write_child(row, refs, child) < 0)
             return;
     }
-    for (uint32_t at = 0; at < group_count; at++)
-        row->appended[groups[at]].count = 0; /* the shard's now */
+    for (uint32_t output = 0; output < call->spec->output_count; output++)
+        if (is_expanded(call, output))
+            row->appended[output].count = 0; /* the shard's now */
     row->child_count = count;
 }
 
@@ -243,7 +246,7 @@ static int write_answer(struct worker_row *row)
 {
     struct completion record = record_for(row, COMPLETION_ANSWER);
     record.child_count = row->child_count;
-    record.run_ns = now_ns() - row->started_ns;
+    record.run_ns = row->ended_ns - row->started_ns;
     record.values = row->outputs;
     record.value_count = row->call->spec->output_count;
     int status = record_write(row->worker, row->shard, &record);
@@ -256,17 +259,18 @@ static void write_fail(struct worker_row *row, uint32_t scope, uint32_t class_id
 {
     struct completion record = record_for(row, COMPLETION_FAIL);
     record.child_count = row->child_count;
-    record.run_ns = now_ns() - row->started_ns;
+    record.run_ns = row->ended_ns - row->started_ns;
     record.scope = scope;
     record.class_id = class_id;
     set_text(&record, text);
     record_write(row->worker, row->shard, &record);
 }
 
-static void write_raised(struct worker_row *row, uint32_t class_id, const char *text)
+static void write_raised(struct worker_row *row, uint32_t rows_run, uint32_t class_id, const char *text)
 {
     struct completion record = record_for(row, COMPLETION_RAISED);
-    record.run_ns = row->phase == ROW_RUNNING ? now_ns() - row->started_ns : 0;
+    record.run_ns = row->ended_ns - row->started_ns;
+    record.rows_run = rows_run;
     record.class_id = class_id;
     set_text(&record, text);
     record_write(row->worker, row->shard, &record);
@@ -351,14 +355,15 @@ void row_finish(struct worker_row *row, int status, const char *message)
 {
     struct sheaf_worker *worker = row->worker;
     assert(row->phase != ROW_FREE);
+    row->ended_ns = now_ns();
     if (row->phase == ROW_CLAIMED) {
         write_released(row);
     } else if (row->damaged) {
-        write_raised(row, SHEAF_CLASS_CONTRACT, row->text);
+        write_raised(row, 1, SHEAF_CLASS_CONTRACT, row->text);
     } else {
         note_state(row);
         if (status < 0 && !row->breach)
-            write_raised(row, SHEAF_CLASS_OPERATOR, cause(message));
+            write_raised(row, 1, SHEAF_CLASS_OPERATOR, cause(message));
         else
             write_own_end(row);
     }
@@ -390,11 +395,30 @@ static bool breaks_batch(struct worker_row **rows, uint32_t count, const char **
     return text != NULL && run > 1;
 }
 
+/* Rows of one batch ran from its first start to its one end. Returns how many ran. */
+static uint32_t time_batch(struct worker_row **rows, uint32_t count)
+{
+    uint64_t started_ns = UINT64_MAX, ended_ns = now_ns();
+    uint32_t run = 0;
+    for (uint32_t at = 0; at < count; at++)
+        if (rows[at]->phase == ROW_RUNNING && rows[at]->started_ns < started_ns)
+            started_ns = rows[at]->started_ns;
+    for (uint32_t at = 0; at < count; at++) {
+        if (rows[at]->phase != ROW_RUNNING)
+            continue;
+        run += !rows[at]->damaged;
+        rows[at]->started_ns = started_ns;
+        rows[at]->ended_ns = ended_ns;
+    }
+    return run;
+}
+
 void rows_finish_batch(struct sheaf_worker *worker, struct worker_row **rows, uint32_t count, int status,
                        const char *message)
 {
     const char *breach = NULL;
     bool broken = status == 0 && breaks_batch(rows, count, &breach);
+    uint32_t rows_run = time_batch(rows, count);
     char text[sizeof rows[0]->text];
     if (broken)
         snprintf(text, sizeof text, "%s", breach);
@@ -403,13 +427,13 @@ void rows_finish_batch(struct sheaf_worker *worker, struct worker_row **rows, ui
         if (row->phase == ROW_CLAIMED) {
             write_released(row);
         } else if (row->damaged) {
-            write_raised(row, SHEAF_CLASS_CONTRACT, row->text);
+            write_raised(row, 1, SHEAF_CLASS_CONTRACT, row->text);
         } else {
             note_state(row);
             if (broken)
-                write_raised(row, SHEAF_CLASS_CONTRACT, text);
+                write_raised(row, rows_run, SHEAF_CLASS_CONTRACT, text);
             else if (status < 0)
-                write_raised(row, SHEAF_CLASS_OPERATOR, cause(message));
+                write_raised(row, rows_run, SHEAF_CLASS_OPERATOR, cause(message));
             else
                 write_own_end(row);
         }

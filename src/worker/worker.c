@@ -213,6 +213,7 @@ int sheaf_worker_call(const struct sheaf_worker *worker, uint32_t index, struct 
         .timeout_ms = spec->timeout_ms,
         .slots = spec->slots,
         .memory_budget_bytes = spec->memory_budget_bytes,
+        .expanded_groups = spec->expanded_groups,
     };
     *ret_call = call;
     return 0;

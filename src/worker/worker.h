@@ -68,7 +68,7 @@ struct worker_row {
     bool breach;            /* the operator broke the contract: `text` says how */
     bool breach_of_columns; /* a wrong number of values: a batch raises for it */
     bool unwanted;          /* the shard discards the result */
-    uint64_t started_ns;
+    uint64_t started_ns, ended_ns;
     uint64_t child_count;
 
     struct sheaf_value *inputs; /* of input_capacity, as the next two */
@@ -209,6 +209,7 @@ int row_breach(struct worker_row *row, const char *format, ...) SHEAF_PRINTF(2, 
 /* One CHILD record. Not visible before record_commit. */
 int row_write_child(struct worker_row *row, const struct value_ref *refs, uint64_t ordinal);
 bool is_group(const struct worker_call *call, uint32_t output);
+bool is_expanded(const struct worker_call *call, uint32_t output);
 /* The kind of one child or element of `output`; SHEAF_NONE: any. */
 sheaf_kind element_kind(const struct worker_call *call, uint32_t output);
 

@@ -255,8 +255,8 @@ static void crooked_records_are_refused(void **state)
     const struct {
         uint32_t at, value;
     } crooked[] = {
-        {0, 63},            /* length: shorter than a record */
-        {0, 72},            /* length: more than the counts say */
+        {0, 71},            /* length: shorter than a record */
+        {0, 80},            /* length: more than the counts say */
         {4, 0x7fffffff},    /* kind */
         {8 + 4, 4},         /* number: over 33 bits */
         {8 + 8, 1},         /* ordinal of what has none */
@@ -266,6 +266,8 @@ static void crooked_records_are_refused(void **state)
         {8 + 52, 1},        /* level of what has none */
         {8 + 56, 1},        /* values it does not carry */
         {8 + 60, 1},        /* text it does not carry */
+        {8 + 64, 1},        /* a batch of what did not raise */
+        {8 + 68, 1},        /* reserved */
     };
     for (size_t i = 0; i < sizeof(crooked) / sizeof(crooked[0]); i++) {
         struct completion_ends *ends = open_completion();

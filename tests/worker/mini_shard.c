@@ -92,6 +92,7 @@ static void fill_calls(struct attach_call *ret_calls, const struct mini_call *ca
                                              .input_count = 1,
                                              .output_count = calls[at].output_count,
                                              .group_outputs = calls[at].group_outputs,
+                                             .expanded_groups = calls[at].group_outputs,
                                              .output_kinds = calls[at].output_kinds};
 }
 

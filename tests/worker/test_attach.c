@@ -59,6 +59,7 @@ static void check_call(const struct attach_call *back)
 {
     assert_string_equal(back->plugin_path, "/opt/\xff/x.so");
     assert_int_equal(back->group_outputs, UINT64_C(1) << 63);
+    assert_int_equal(back->expanded_groups, UINT64_C(1) << 63);
     assert_int_equal(back->memory_budget_bytes, UINT64_MAX);
     assert_int_equal(back->output_kinds[1], SHEAF_LIST_OF(SHEAF_I64, 2));
     assert_int_equal(back->options[1].i64, -9);
@@ -100,6 +101,7 @@ static void test_hello_arrives_whole(void **state)
                                .output_count = 2,
                                .output_kinds = kinds,
                                .group_outputs = UINT64_C(1) << 63,
+                               .expanded_groups = UINT64_C(1) << 63,
                                .memory_budget_bytes = UINT64_MAX};
     struct attach_shard shard = {segments[0].fd, segments[1].fd, 1};
     struct attach_chunk chunk = {4, 31};
