@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "program/registry.h"
+#include "tests/common/case_compare.h"
 #include "tests/common/operator_signatures.h"
 #include "tests/lineage/player.h"
 
@@ -30,72 +31,6 @@ static bool text_is(const json_t *entry, const char *key, const char *text)
     return value && strcmp(value, text) == 0;
 }
 
-static bool outcome_agrees(const json_t *wanted, const json_t *got)
-{
-    const char *outcome = json_string_value(json_object_get(got, "o"));
-    if (text_is(wanted, "o", "FS"))
-        return strcmp(outcome, "F") == 0 || strcmp(outcome, "S") == 0;
-    return text_is(wanted, "o", outcome);
-}
-
-static bool entry_agrees(const json_t *wanted, const json_t *got)
-{
-    static const char *const keys[] = {"v", "errs", "class", "cause"};
-    if (!outcome_agrees(wanted, got))
-        return false;
-    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-        json_t *want = json_object_get(wanted, keys[i]), *have = json_object_get(got, keys[i]);
-        if (want && !json_equal(want, have))
-            return false;
-    }
-    return json_object_get(wanted, "errs") || !json_object_get(got, "errs");
-}
-
-static void describe(char *out, size_t bytes, const char *where, const json_t *wanted, const json_t *got)
-{
-    char *want = wanted ? json_dumps(wanted, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
-    char *have = got ? json_dumps(got, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
-    snprintf(out, bytes, "%s: wanted %.300s, got %.300s", where, want ? want : "nothing", have ? have : "nothing");
-    free(want);
-    free(have);
-}
-
-static bool output_agrees(const char *name, const json_t *wanted, const json_t *got, char *why, size_t bytes)
-{
-    size_t w = 0, g = 0;
-    while (w < json_array_size(wanted) || g < json_array_size(got)) {
-        const json_t *want = json_array_get(wanted, w), *have = json_array_get(got, g);
-        bool same = want && have && json_equal(json_object_get(want, "at"), json_object_get(have, "at"));
-        if (!same && want && json_is_true(json_object_get(want, "opt"))) {
-            w++;
-            continue;
-        }
-        if (!same || !entry_agrees(want, have)) {
-            describe(why, bytes, name, want, have);
-            return false;
-        }
-        w++;
-        g++;
-    }
-    return true;
-}
-
-static bool dispatches_agree(const json_t *wanted, const json_t *got, char *why, size_t bytes)
-{
-    const char *call;
-    json_t *range;
-    json_object_foreach((json_t *)(uintptr_t)wanted, call, range)
-    {
-        json_int_t count = json_integer_value(json_object_get(got, call));
-        if (count < json_integer_value(json_array_get(range, 0)) ||
-            count > json_integer_value(json_array_get(range, 1))) {
-            describe(why, bytes, call, range, json_object_get(got, call));
-            return false;
-        }
-    }
-    return true;
-}
-
 static bool run_agrees(const json_t *spec, const struct played *played, char *why, size_t bytes)
 {
     json_t *abort_spec = json_object_get(spec, "abort");
@@ -108,18 +43,9 @@ static bool run_agrees(const json_t *spec, const struct played *played, char *wh
         snprintf(why, bytes, "aborted: %d, %s", played->aborted, played->abort_cause);
         return abort_spec && played->aborted && (!cause || strcmp(cause, played->abort_cause) == 0);
     }
-    const char *name;
-    json_t *entries;
-    json_object_foreach(json_object_get(spec, "expect"), name, entries)
-    {
-        if (!output_agrees(name, entries, json_object_get(played->outputs, name), why, bytes))
-            return false;
-    }
-    if (!json_equal(json_object_get(spec, "roots"), played->roots)) {
-        describe(why, bytes, "roots", json_object_get(spec, "roots"), played->roots);
-        return false;
-    }
-    return dispatches_agree(json_object_get(spec, "dispatched"), played->dispatched, why, bytes);
+    return outputs_agree(json_object_get(spec, "expect"), played->outputs, why, bytes) &&
+           json_agrees("roots", json_object_get(spec, "roots"), played->roots, why, bytes) &&
+           dispatches_agree(json_object_get(spec, "dispatched"), played->dispatched, why, bytes);
 }
 
 static struct sheaf_plan *compile(struct tally *tally, const json_t *spec)
