@@ -180,6 +180,7 @@ void admit_complete(struct shard *shard, uint32_t lineage_root)
         return;
     }
     result->message.kind = MESSAGE_RESULT;
+    counts_publish(shard);
     run_tell_host(shard->run, &result->message);
 }
 

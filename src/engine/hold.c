@@ -70,6 +70,7 @@ bool hold_take(struct shard *shard, uint32_t worker, const struct slot *slot)
                                         .next_of_root = root->first_hold,
                                         .previous_of_root = UINT32_MAX,
                                         .used = true};
+    shard->hold_used++;
     if (root->first_hold != UINT32_MAX)
         shard->holds[root->first_hold].previous_of_root = index;
     root->first_hold = index;
@@ -95,6 +96,7 @@ static void hold_end(struct shard *shard, uint32_t index)
     assert(shard->unhold_count < shard->unhold_capacity);
     shard->unhold[shard->unhold_count++] = hold->grain;
     hold->used = false;
+    shard->hold_used--;
     hold->next_of_root = shard->free_hold;
     shard->free_hold = index;
 }

@@ -16,7 +16,7 @@ static uint64_t sum_entities(const struct sheaf_run *run, uint32_t domain)
 {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < run->shard_count; i++)
-        sum += lineage_entity_count(run->shards[i]->lineage, domain);
+        sum += counts_entities(run->shards[i], domain);
     return sum;
 }
 
@@ -25,7 +25,7 @@ static struct lineage_call_counts sum_call(const struct sheaf_run *run, uint32_t
     struct lineage_call_counts sum = {0};
     for (uint32_t i = 0; i < run->shard_count; i++) {
         struct lineage_call_counts counts;
-        lineage_call_counts(run->shards[i]->lineage, call, &counts);
+        counts_call(run->shards[i], call, &counts, NULL);
         sum.grains += counts.grains;
         sum.started += counts.started;
         sum.sealed += counts.sealed;
@@ -106,7 +106,7 @@ static json_t *describe_outputs(const struct sheaf_run *run)
         struct lineage_output_counts sum = {0};
         for (uint32_t i = 0; i < run->shard_count; i++) {
             struct lineage_output_counts counts;
-            lineage_output_counts(run->shards[i]->lineage, output, &counts);
+            counts_output(run->shards[i], output, &counts);
             sum.entities += counts.entities;
             sum.present += counts.present;
             sum.dropped += counts.dropped;
@@ -133,13 +133,14 @@ static json_t *describe_call(const struct sheaf_run *run, uint32_t index)
     struct lineage_call_counts counts = sum_call(run, index);
     struct call_counts work = {0};
     for (uint32_t i = 0; i < run->shard_count; i++) {
-        const struct call_counts *own = &run->shards[i]->counts[index];
-        work.rows += own->rows;
-        work.batches += own->batches;
-        work.raised += own->raised;
-        work.retried += own->retried;
-        work.isolated += own->isolated;
-        work.run_ns += own->run_ns;
+        struct call_counts own;
+        counts_call(run->shards[i], index, NULL, &own);
+        work.rows += own.rows;
+        work.batches += own.batches;
+        work.raised += own.raised;
+        work.retried += own.retried;
+        work.isolated += own.isolated;
+        work.run_ns += own.run_ns;
     }
     json_t *object = json_object();
     json_object_set_new(object, "call", json_string(call->name));

@@ -141,6 +141,18 @@ uint64_t payload_shard_bytes(const struct payload *payload)
     return atomic_load_explicit(&payload->shard_bytes, memory_order_relaxed);
 }
 
+uint64_t payload_live_values(const struct payload *payload)
+{
+    uint64_t live = 0;
+    for (uint32_t i = payload->shard_count; i < payload->segment_count; i++) {
+        const struct payload_segment *segment = &payload->segments[i];
+        uint32_t backed = atomic_load_explicit(&segment->backed, memory_order_relaxed);
+        for (uint32_t chunk = 0; chunk < backed; chunk++)
+            live += atomic_load_explicit(&segment->live[chunk], memory_order_relaxed);
+    }
+    return live;
+}
+
 /* ---- values ---- */
 
 /* [start, start + bytes) of a reference in its segment, or false when it does not lie inside. The bytes of a list are
@@ -230,9 +242,10 @@ enum payload_gone payload_release(struct payload *payload, const struct value_re
     uint32_t first, last;
     chunks_of(ref, &first, &last);
     for (uint32_t chunk = first; chunk <= last; chunk++) {
-        uint32_t before = atomic_fetch_sub_explicit(&segment->live[chunk], 1, memory_order_acq_rel);
+        /* Total order, partner: payload_end_lease. Either it sees that this was the last value, or we see `stale`. */
+        uint32_t before = atomic_fetch_sub_explicit(&segment->live[chunk], 1, memory_order_seq_cst);
         assert(before > 0);
-        if (!segment->stale[chunk])
+        if (!atomic_load_explicit(&segment->stale[chunk], memory_order_seq_cst))
             continue;
         gone = PAYLOAD_FREED;
         if (before == 1 && chunk_freed(payload, segment, chunk))
@@ -293,8 +306,12 @@ void payload_end_lease(struct payload *payload, uint32_t worker)
     pthread_mutex_lock(&payload->lock);
     segment->leased = false;
     uint32_t backed = atomic_load_explicit(&segment->backed, memory_order_relaxed);
-    for (uint32_t chunk = 0; chunk < backed; chunk++)
-        segment->stale[chunk] = atomic_load_explicit(&segment->live[chunk], memory_order_acquire) != 0;
+    for (uint32_t chunk = 0; chunk < backed; chunk++) {
+        /* Marked before it is looked at: a value that goes meanwhile is seen here or sees the mark (payload_release). */
+        atomic_store_explicit(&segment->stale[chunk], 1, memory_order_seq_cst);
+        if (atomic_load_explicit(&segment->live[chunk], memory_order_seq_cst) == 0)
+            atomic_store_explicit(&segment->stale[chunk], 0, memory_order_seq_cst);
+    }
     pthread_mutex_unlock(&payload->lock);
 }
 

@@ -54,6 +54,8 @@ uint64_t payload_real_bytes(const struct payload *payload);
 uint64_t payload_real_bytes_peak(const struct payload *payload);
 /* Bytes of live values in shard segments (page runs in use). */
 uint64_t payload_shard_bytes(const struct payload *payload);
+/* Sum over the chunks of workers of the live values that touch each: nothing once all values are gone. */
+uint64_t payload_live_values(const struct payload *payload);
 
 /* ---- values ---- */
 

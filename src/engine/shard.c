@@ -126,6 +126,8 @@ static bool step(struct shard *shard)
     bulk_step(shard);
     work += dispatch_step(shard);
     dispatch_publish(shard);
+    if (work > 0)
+        counts_publish(shard);
     return work > 0;
 }
 
@@ -265,6 +267,8 @@ int shard_create(struct sheaf_run *run, uint32_t number, struct shard **ret_shar
                                             .root_complete = on_complete};
     int result = create_tables(shard);
     if (result == 0)
+        result = counts_create(shard);
+    if (result == 0)
         result = create_board(shard);
     if (result == 0)
         result = lineage_create(run->plan, &effects, &lineage_heap, &shard->lineage);
@@ -350,6 +354,7 @@ void shard_destroy(struct shard *shard)
     free(shard->live_of_call);
     free(shard->live_max);
     free(shard->counts);
+    counts_destroy(shard);
     free(shard->pools);
     free(shard->unhold);
     free(shard->complete);

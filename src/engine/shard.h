@@ -14,6 +14,7 @@
  *   recall.c    rows of a worker that is stuck in a long one, while others idle
  *   hold.c      state that workers keep per Entity, and what must stay readable for it
  *   result.c    a complete root, copied out for the host
+ *   counts.c    what it counted, copied out for other threads
  *
  * A dispatch slot is one row offered to workers: a push of a Grain takes a slot, and with it a dispatch number that no
  * other push of that slot had. The set of slots in use is the set of live claims (PROTOCOL: `live`): a slot leaves it
@@ -112,6 +113,7 @@ struct call_counts {
 };
 
 struct bulk;        /* bulk.c */
+struct counted;     /* counts.c */
 struct raised_rows; /* complete.c: rows of one batch that raised, being collected */
 
 struct shard {
@@ -139,7 +141,7 @@ struct shard {
     uint32_t *live_of_call, *live_max;                     /* per Call: rows offered, and how many may be */
     struct keymap slot_of_grain;
     struct hold *holds;
-    uint32_t hold_count, free_hold;
+    uint32_t hold_count, hold_used, free_hold;
     struct keymap hold_of; /* key * workers + worker -> hold */
     struct keymap home_of; /* key -> worker that has it open */
     struct raised_rows *raised;
@@ -155,6 +157,7 @@ struct shard {
     uint32_t complete_count, complete_capacity;
 
     struct call_counts *counts; /* per Call */
+    struct counted *counted;    /* counts.c: what other threads may see of these and of lineage's */
     struct pool_state *pools;   /* per Pool */
     bool retry_reads;           /* memory came back while reads wait for it */
 };
@@ -261,6 +264,23 @@ void hold_evicted(struct shard *shard, uint32_t worker, uint64_t key);
 void hold_evict_root(struct shard *shard, struct root *root);
 void hold_drop_worker(struct shard *shard, uint32_t worker);
 uint32_t hold_home(const struct shard *shard, uint32_t call, uint64_t key, uint64_t parent_key);
+
+/* ---- counts.c ---- */
+/* What must be nothing once every root was acknowledged and every worker has answered. */
+struct counts_left {
+    uint64_t claims, holds, roots, entities;
+};
+int counts_create(struct shard *shard);
+void counts_destroy(struct shard *shard);
+/* The shard's thread: after a step in which something happened, and before the host is told of a root, so that what the
+ * host reads then covers that root. */
+void counts_publish(struct shard *shard);
+/* As published last. Any thread. */
+uint64_t counts_entities(const struct shard *shard, uint32_t domain);
+void counts_output(const struct shard *shard, uint32_t output, struct lineage_output_counts *ret_counts);
+void counts_call(const struct shard *shard, uint32_t call, struct lineage_call_counts *ret_grains,
+                 struct call_counts *ret_work); /* either may be NULL */
+void counts_left_over(const struct shard *shard, struct counts_left *ret_left);
 
 /* ---- result.c ---- */
 struct sheaf_result *result_make(struct shard *shard, struct root *root); /* NULL: memory is out */

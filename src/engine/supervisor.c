@@ -42,6 +42,7 @@ enum phase {
 struct process {
     enum phase phase;
     struct child child;
+    _Atomic pid_t pid; /* 0: none; what other threads may see of `child` */
     uint32_t generation;
     uint32_t futile_starts;
     uint32_t stopped_ticks; /* in a row that found it stopped */
@@ -176,6 +177,7 @@ static int start_process(struct supervisor *supervisor, uint32_t worker)
         free(greeting.chunks);
         return result;
     }
+    atomic_store_explicit(&process->pid, process->child.pid, memory_order_relaxed);
     process->phase = PHASE_STARTING;
     process->generation++;
     process->killed = false;
@@ -439,6 +441,7 @@ static void on_death(struct supervisor *supervisor, uint32_t worker)
     on_output(supervisor, worker);
     print_line(supervisor, worker);
     epoll_ctl(supervisor->epoll_fd, EPOLL_CTL_DEL, process->child.pidfd, NULL);
+    atomic_store_explicit(&process->pid, 0, memory_order_relaxed);
     child_reap(&process->child, &status, &cpu_us);
     atomic_fetch_add_explicit(&supervisor->dead_cpu_us, (uint64_t)cpu_us, memory_order_relaxed);
     struct message_worker death = {.message.kind = MESSAGE_DEATH, .worker = worker};
@@ -706,7 +709,7 @@ uint64_t supervisor_worker_cpu_us(struct supervisor *supervisor, uint32_t *ret_a
     for (uint32_t worker = 0; worker < supervisor->run->worker_count; worker++) {
         clockid_t clock;
         struct timespec spent;
-        pid_t pid = supervisor->processes[worker].child.pid;
+        pid_t pid = atomic_load_explicit(&supervisor->processes[worker].pid, memory_order_relaxed);
         if (pid <= 0 || clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &spent) < 0)
             continue;
         total_us += (uint64_t)spent.tv_sec * 1000000 + (uint64_t)spent.tv_nsec / 1000;
