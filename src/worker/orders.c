@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "shm/crash_point.h"
 #include "worker/worker.h"
 
 uint64_t now_ns(void)
@@ -50,6 +51,7 @@ int record_write(struct sheaf_worker *worker, uint32_t shard, const struct compl
         status = wait_for_room(worker, shard, record);
     if (status < 0 && status != -EMSGSIZE)
         worker->failure = status;
+    SHEAF_CRASH_POINT("record.written");
     return status;
 }
 

@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "shm/crash_point.h"
 #include "worker/worker.h"
 
 #define MAGIC_DATA 0x6d736866u   /* before the data */
@@ -73,6 +74,7 @@ static bool want_chunks(struct sheaf_worker *worker, uint64_t count)
         return false;
     worker->chunk_refused = false;
     store_release_u64(&worker->lane.counters->wanted_chunks, wanted); /* partner: the engine's load before it grants */
+    SHEAF_CRASH_POINT("payload.wanted");
     announce(worker);
     event_count_bump(worker->links[0].board.shard_events);
     return true;
@@ -127,6 +129,7 @@ static void *alloc_patiently(struct worker_row *row, void *memory, size_t bytes)
     }
     /* Nothing is wanted any more: an answer of no is not given twice. */
     store_release_u64(&worker->lane.counters->wanted_chunks, worker->pages.leased_chunks);
+    SHEAF_CRASH_POINT("payload.satisfied");
     set_waiting(row, false);
     return got;
 }
@@ -145,6 +148,7 @@ static void *set_up(struct sheaf_worker *worker, char *start, uint32_t headroom_
     char *memory = start + headroom_bytes;
     *trailer_of(start + PAYLOAD_HEAD_BYTES) = (struct trailer){headroom_bytes, MAGIC_PREFIX};
     *trailer_of(memory) = (struct trailer){headroom_bytes, MAGIC_DATA};
+    SHEAF_CRASH_POINT("payload.set_up");
     count_live(worker, 1, (int64_t)payload_arena_usable_bytes(worker->arena, start));
     return memory;
 }
@@ -179,7 +183,9 @@ void payload_free(struct sheaf_worker *worker, void *memory)
     count_live(worker, -1, -(int64_t)payload_arena_usable_bytes(worker->arena, start));
     trailer_of(start + PAYLOAD_HEAD_BYTES)->magic = 0;
     trailer_of(memory)->magic = 0;
+    SHEAF_CRASH_POINT("payload.unmarked");
     payload_arena_free(worker->arena, start);
+    SHEAF_CRASH_POINT("payload.freed");
 }
 
 int payload_free_at(struct sheaf_worker *worker, uint32_t segment_number, uint64_t offset)

@@ -5,6 +5,7 @@
 
 #include <xxhash.h>
 
+#include "shm/crash_point.h"
 #include "worker/worker.h"
 
 #define PREFIX_BYTES_MAX 8192u
@@ -252,6 +253,7 @@ static int publish_block(struct worker_row *row, lay_function *lay, void *contex
         payload_free(row->worker, base);
         return status;
     }
+    SHEAF_CRASH_POINT("payload.block_written");
     ref.hash = hash_of(row->worker, base, bytes);
     *ret_ref = ref;
     return 0;
@@ -343,6 +345,7 @@ int publish_value(struct worker_row *row, const struct sheaf_value *value, struc
     if (prefix.bytes > 0)
         ref.prefix = (uint16_t)(payload_headroom(data) - PAYLOAD_HEAD_BYTES);
     write_prefix(data - ref.prefix, value, &prefix);
+    SHEAF_CRASH_POINT("payload.written");
     locate(row->worker, data, &ref);
     ref.hash = hash_of(row->worker, data, bytes);
     *ret_ref = ref;

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "shm/crash_point.h"
+
 static int refuse(struct sheaf_error *error, int status, const char *line)
 {
     if (error != NULL) {
@@ -139,6 +141,7 @@ int sheaf_worker_attach(int socket, struct sheaf_worker **ret_worker, struct she
         return refuse(error, status, line);
     }
     worker->socket = socket;
+    SHEAF_CRASH_IDENTITY(worker->hello.worker, worker->hello.generation);
     status = attach_parts(worker);
     if (status < 0) {
         worker->socket = -1; /* stays the caller's */
@@ -247,6 +250,7 @@ int sheaf_worker_ready(struct sheaf_worker *worker, int status, const char *line
     if (status < 0)
         return attach_send_error(worker->socket, status, line != NULL ? line : "the worker gave no reason");
     store_release_u64(&worker->lane.counters->state, LANE_READY);
+    SHEAF_CRASH_POINT("lane.ready");
     return attach_send_ready(worker->socket);
 }
 
