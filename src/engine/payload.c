@@ -307,7 +307,7 @@ void payload_end_lease(struct payload *payload, uint32_t worker)
     segment->leased = false;
     uint32_t backed = atomic_load_explicit(&segment->backed, memory_order_relaxed);
     for (uint32_t chunk = 0; chunk < backed; chunk++) {
-        /* Marked before it is looked at: a value that goes meanwhile is seen here or sees the mark (payload_release). */
+        /* Marked before it is looked at: a value that goes meanwhile is seen here, or sees the mark. */
         atomic_store_explicit(&segment->stale[chunk], 1, memory_order_seq_cst);
         if (atomic_load_explicit(&segment->live[chunk], memory_order_seq_cst) == 0)
             atomic_store_explicit(&segment->stale[chunk], 0, memory_order_seq_cst);
