@@ -480,6 +480,10 @@ static void keep_early_item(struct evaluation *e, struct node *node, uint32_t po
     }
     keep_early(e, out, item_read(e, node, port, EARLY));
     out->may_fail = out->may_fail && may_fail;
+    const struct plan_port *p = &e->plan->ports[port];
+    if (p->port_kind == PLAN_FILTER && item_read(e, node, p->source, EARLY)->outcome == 'P' &&
+        item_read(e, node, p->mask, FINAL)->outcome == 'X')
+        causes_add(e, &out->suppress_causes, item_read(e, node, p->mask, FINAL)->suppress_causes);
 }
 
 /* Every Item of an Entity under a FAILED Expansion is SUPPRESSED, or FAILED with its own Grain. */

@@ -29,13 +29,18 @@ bool call_may_fail_root(const struct evaluation *e, uint32_t call)
     return e->plan->calls[call].op->widest_failure == SHEAF_SCOPE_ROOT;
 }
 
+/* One that may fail its group has to wait only where a barrier can still reach its inputs: an open Expansion above them
+ * that fails takes the whole group with it. */
 bool call_waits_for_final(const struct evaluation *e, uint32_t call)
 {
     const struct plan_call *c = &e->plan->calls[call];
-    bool gathered = false;
-    for (uint32_t i = 0; i < c->input_count; i++)
-        gathered = gathered || e->ports[e->plan->call_ports[c->input_first + i]].gathered;
-    return call_may_fail_root(e, call) || (call_may_fail_group(e, call) && gathered);
+    bool gathered = false, at_risk = false;
+    for (uint32_t i = 0; i < c->input_count; i++) {
+        const struct facts *input = &e->ports[e->plan->call_ports[c->input_first + i]];
+        gathered = gathered || input->gathered;
+        at_risk = at_risk || input->at_risk;
+    }
+    return call_may_fail_root(e, call) || (call_may_fail_group(e, call) && gathered && at_risk);
 }
 
 /* The Ports a Port takes from directly. */

@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""run_mutations.py SOURCE BUILD [NAME...]: are the tests of lineage and sched worth their name?
+
+Applies each deliberate bug of mutations.json to a copy, builds that one file, links the tests with it and runs them.
+A bug that no test catches is printed, and the script fails. BUILD is a build folder that is up to date.
+"""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+MODULES = ("src/lineage", "src/sched")
+LIBRARIES = ("src/program/libprogram.a",)
+PACKAGES = ("jansson", "cmocka", "yaml-0.1", "libxxhash")
+# Cheapest first: (name, sources, environment).
+TESTS = (
+    ("sched", ["tests/lineage/test_sched.c"], {}),
+    ("lineage", ["tests/lineage/test_lineage.c"], {}),
+    ("reference",
+     ["tests/reference/test_reference.c", "tests/reference/static.c", "tests/reference/evaluate.c",
+      "tests/reference/needed.c", "tests/reference/result.c", "tests/reference/compare.c", "tests/lineage/player.c",
+      "tests/lineage/operators.c", "tests/common/random_program.c"],
+     {"SHEAF_TEST_PROGRAMS": "20000"}),
+    ("conformance",
+     ["tests/lineage/test_conformance.c", "tests/lineage/player.c", "tests/lineage/operators.c"], {}),
+)
+COMMON = ["tests/common/operator_signatures.c"]
+SECONDS = 120
+
+
+class Bench:
+    def __init__(self, source, build, folder):
+        self.source, self.build, self.folder = source, build, folder
+        self.flags = ["-std=gnu17", "-O1", "-D_GNU_SOURCE", "-w", "-I" + source, "-I" + source + "/include",
+                      "-I" + source + "/src"]
+        self.flags += subprocess.run(["pkg-config", "--cflags", *PACKAGES], check=True, capture_output=True,
+                                     text=True).stdout.split()
+        self.libraries = [os.path.join(build, name) for name in LIBRARIES]
+        self.libraries += subprocess.run(["pkg-config", "--libs", *PACKAGES], check=True, capture_output=True,
+                                         text=True).stdout.split() + ["-ldl", "-lm", "-lpthread"]
+
+    def compile(self, path, name=None):
+        target = os.path.join(self.folder, (name or os.path.relpath(path, self.source)).replace("/", "_") + ".o")
+        subprocess.run([os.environ.get("CC", "cc"), *self.flags, "-c", path, "-o", target], check=True)
+        return target
+
+    def link(self, name, objects):
+        target = os.path.join(self.folder, "test_" + name)
+        subprocess.run([os.environ.get("CC", "cc"), *objects, *self.libraries, "-o", target], check=True)
+        return target
+
+    def prepare(self):
+        """Objects of everything, unchanged."""
+        self.modules = {}
+        for module in MODULES:
+            for name in sorted(os.listdir(os.path.join(self.source, module))):
+                if name.endswith(".c"):
+                    path = module + "/" + name
+                    self.modules[path] = self.compile(os.path.join(self.source, path))
+        self.tests = {}
+        for name in sorted({file for _, files, _ in TESTS for file in files + COMMON}):
+            self.tests[name] = self.compile(os.path.join(self.source, name))
+
+    def catches(self, changed):
+        """The first test that fails with these objects instead of the modules' own, or None."""
+        modules = list({**self.modules, **changed}.values())
+        for name, files, settings in TESTS:
+            test = self.link(name, [self.tests[file] for file in files + COMMON] + modules)
+            environment = {**os.environ, "SHEAF_SOURCE_ROOT": self.source, **settings}
+            try:
+                done = subprocess.run([test], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                      timeout=SECONDS)
+            except subprocess.TimeoutExpired:
+                return name + " (does not end)"
+            if done.returncode not in (0, 77):
+                return name
+        return None
+
+
+def mutate(bench, mutation):
+    with open(os.path.join(bench.source, mutation["file"]), encoding="utf-8") as file:
+        text = file.read()
+    if text.count(mutation["from"]) != 1:
+        raise SystemExit(f"{mutation['name']}: {mutation['file']} has its line {text.count(mutation['from'])} times")
+    path = os.path.join(bench.folder, os.path.basename(mutation["file"]))
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text.replace(mutation["from"], mutation["to"]))
+    return {mutation["file"]: bench.compile(path, "mutant_" + mutation["name"])}
+
+
+def main():
+    source, build, only = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), sys.argv[3:]
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "mutations.json"), encoding="utf-8") as file:
+        mutations = [m for m in json.load(file) if not only or m["name"] in only]
+    folder = tempfile.mkdtemp(prefix="sheaf-mutations-")
+    missed = 0
+    try:
+        bench = Bench(source, build, folder)
+        bench.prepare()
+        if not only and bench.catches({}):
+            raise SystemExit("the tests fail without any mutation")
+        for mutation in mutations:
+            caught = bench.catches(mutate(bench, mutation))
+            missed += caught is None
+            print(f"{mutation['name']}: {'caught by ' + caught if caught else 'MISSED'}", flush=True)
+    finally:
+        shutil.rmtree(folder)
+    print(f"{len(mutations) - missed} of {len(mutations)} caught")
+    return 1 if missed or not mutations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
