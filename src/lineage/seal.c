@@ -71,8 +71,7 @@ static void entity_doom(struct lineage *l, uint32_t domain, uint32_t entity, uin
         uint8_t *item = item_at(l, port, entity);
         bool failed = (*item & ITEM_OUTCOME) == LINEAGE_FAILED;
         if (p->kind == PLAN_FILTER)
-            failed = failed && (item_outcome(l, p->source, entity) == LINEAGE_FAILED ||
-                                item_outcome(l, p->mask, entity) == LINEAGE_FAILED);
+            failed = failed && item_outcome(l, p->source, entity) == LINEAGE_FAILED; /* whatever the mask says */
         else if (p->kind == PLAN_BROADCAST)
             failed = false;
         if (!failed)
