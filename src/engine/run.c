@@ -349,14 +349,6 @@ static int create_pools(struct sheaf_run *run)
     return run->worker_count > READY_RING_WORKERS_MAX ? -EINVAL : 0;
 }
 
-static uint32_t power_of_two(uint64_t at_least)
-{
-    uint32_t power = 1;
-    while (power < at_least)
-        power *= 2;
-    return power;
-}
-
 static void shape_lane(const struct sheaf_run *run, struct lane_shape *shape)
 {
     uint32_t batch_rows = 64, values = 1;

@@ -146,6 +146,15 @@ void run_log(const struct sheaf_run *run, int level, const char *format, ...) SH
 /* The deadline of a row of a Call: what the host says, else the Call or its operator, else 60 s. */
 uint32_t run_timeout_ms(const struct sheaf_run *run, const struct plan_call *call);
 
+/* The smallest power of two that is not below `at_least`, which is at most 2^31. */
+static inline uint32_t power_of_two(uint64_t at_least)
+{
+    uint32_t power = 1;
+    while (power < at_least)
+        power *= 2;
+    return power;
+}
+
 /* CLOCK_MONOTONIC. */
 uint64_t clock_now_ns(void);
 

@@ -178,14 +178,6 @@ void shard_tell(struct shard *shard, struct message *message)
 
 /* ---- life ---- */
 
-static uint32_t power_of_two(uint64_t at_least)
-{
-    uint32_t power = 1;
-    while (power < at_least)
-        power *= 2;
-    return power;
-}
-
 static int create_board(struct shard *shard)
 {
     const struct sheaf_plan *plan = shard->plan;
