@@ -132,6 +132,17 @@ static bool start_reads(struct shard *shard, struct root *root)
     return true;
 }
 
+/* Memory came back, which all shards share: whoever waits for it looks again. */
+static void retry_everywhere(struct shard *shard)
+{
+    const struct sheaf_run *run = shard->run;
+    for (uint32_t i = 0; i < run->shard_count; i++) {
+        sources_retry(run->shards[i]->sources);
+        if (run->shards[i] != shard)
+            event_count_bump(run->shards[i]->board.shard_events);
+    }
+}
+
 void admit_step(struct shard *shard)
 {
     const struct sched_window window = {.roots_max = shard->run->window, .bytes_max = shard->run->budget.source_bytes};
@@ -144,7 +155,7 @@ void admit_step(struct shard *shard)
     }
     if (shard->retry_reads) {
         shard->retry_reads = false;
-        sources_retry(shard->sources);
+        retry_everywhere(shard);
     }
 }
 

@@ -28,6 +28,7 @@ void built_free(struct shard *shard, struct built *built)
     while (built) {
         struct built *next = built->next;
         payload_run_free(shard->run->payload, shard->number, built->offset, built->bytes);
+        shard->retry_reads = true;
         free(built);
         built = next;
     }

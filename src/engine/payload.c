@@ -206,6 +206,8 @@ int payload_retain(struct payload *payload, struct value_ref *ref)
         uint64_t block_bytes = block->bytes;
         if (block_bytes < sizeof *block || !segment_at(&segment->memory, ref->offset, block_bytes))
             return -ERANGE;
+        if (ref->offset % _Alignof(struct list_block) != 0)
+            return -ERANGE;
         uint32_t beyond = chunk_at(ref->offset + block_bytes - 1) - chunk_at(ref->offset);
         if (beyond > UINT16_MAX)
             return -ERANGE;

@@ -67,7 +67,8 @@ static uint32_t offer_to_all(struct shard *shard, uint32_t worker)
         struct dispatch *dispatch = &shard->board.dispatches.slots[shard->slot_first + i];
         if (!slot->live || slot->unwanted || dispatch->home != worker || slot_in_ring(shard, slot) != READY_WAITING)
             continue;
-        dispatch->home = DISPATCH_HOME_ANY; /* a hint: whoever reads it meanwhile reads the old or the new one */
+        /* a hint: whoever reads it meanwhile reads the old or the new one */
+        __atomic_store_n(&dispatch->home, DISPATCH_HOME_ANY, __ATOMIC_RELAXED);
         offered++;
     }
     return offered;

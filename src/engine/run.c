@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,16 @@ uint64_t clock_now_ns(void)
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+int thread_start(pthread_t *ret_thread, void *(*body)(void *), void *argument)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int result = -pthread_create(ret_thread, NULL, body, argument);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return result;
 }
 
 uint32_t run_timeout_ms(const struct sheaf_run *run, const struct plan_call *call)
@@ -373,6 +384,8 @@ static int create_workers(struct sheaf_run *run)
     run->workers = calloc(run->worker_count + 1, sizeof *run->workers);
     result = run->workers ? 0 : -ENOMEM;
     uint32_t usable = topo_machine(run->engine->topo)->usable_cores;
+    for (uint32_t i = 0; i < run->worker_count && result == 0; i++)
+        run->workers[i].lane = (struct lane){.own = SEGMENT_NONE, .orders_segment = SEGMENT_NONE};
     for (uint32_t i = 0; i < run->worker_count && result == 0; i++) {
         struct worker *worker = &run->workers[i];
         worker->number = i;
@@ -421,6 +434,15 @@ static int divide_memory(struct sheaf_run *run, struct sheaf_error *error)
     return SHEAF_E_ENVIRONMENT;
 }
 
+/* Every process maps every segment: none larger than what one may ever hold, and all of them within half of the 47 bits
+ * of address space that a process has. */
+static uint64_t segment_bytes(const struct sheaf_run *run)
+{
+    uint64_t space = UINT64_C(64) << 40, most = space / ((uint64_t)run->shard_count + run->worker_count);
+    uint64_t wanted = run->budget.total_bytes - run->budget.fixed_bytes;
+    return wanted < most ? wanted : most;
+}
+
 static int create_parts(struct sheaf_run *run, struct sheaf_error *error)
 {
     int result = create_pools(run);
@@ -429,7 +451,7 @@ static int create_parts(struct sheaf_run *run, struct sheaf_error *error)
     if (result == 0)
         result = create_workers(run);
     struct payload_options options = {
-        .shard_count = run->shard_count, .worker_count = run->worker_count, .segment_bytes = run->engine->memory_bytes};
+        .shard_count = run->shard_count, .worker_count = run->worker_count, .segment_bytes = segment_bytes(run)};
     if (result == 0)
         result = payload_create(&options, &run->payload);
     run->shards = calloc(run->shard_count, sizeof *run->shards);

@@ -146,6 +146,9 @@ void run_log(const struct sheaf_run *run, int level, const char *format, ...) SH
 /* The deadline of a row of a Call: what the host says, else the Call or its operator, else 60 s. */
 uint32_t run_timeout_ms(const struct sheaf_run *run, const struct plan_call *call);
 
+/* A thread of the engine: it takes none of the host's signals. 0 or a negative errno. */
+int thread_start(pthread_t *ret_thread, void *(*body)(void *), void *argument);
+
 /* The smallest power of two that is not below `at_least`, which is at most 2^31. */
 static inline uint32_t power_of_two(uint64_t at_least)
 {

@@ -278,7 +278,7 @@ int shard_create(struct sheaf_run *run, uint32_t number, struct shard **ret_shar
 
 int shard_start(struct shard *shard)
 {
-    int result = -pthread_create(&shard->thread, NULL, shard_thread, shard);
+    int result = thread_start(&shard->thread, shard_thread, shard);
     shard->started = result == 0;
     return result;
 }

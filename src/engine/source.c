@@ -21,6 +21,7 @@ struct source {
     uint32_t index; /* in the root */
     uint64_t id;
     uint64_t size_bytes;
+    int64_t mtime_ns;
     int fd; /* of a streamed file, else -1 */
     bool placed, streamed;
     uint64_t offset; /* of its page run */
@@ -140,17 +141,40 @@ void sources_forget(struct sources *sources, uint64_t id)
         source_end(sources, source);
 }
 
+/* The same file as was read, or an error: what changed meanwhile is not handed out under its name. */
+static int open_again(const char *path, uint64_t size_bytes, int64_t mtime_ns)
+{
+    struct io_source source;
+    struct io_source_problem problem;
+    int result = io_source_open(path, true, &source, &problem);
+    if (result < 0)
+        return result;
+    if (source.size_bytes == size_bytes && source.mtime_ns == mtime_ns)
+        return source.fd;
+    close(source.fd);
+    return -ESTALE;
+}
+
 int sources_descriptor(struct sources *sources, uint64_t id, int *ret_fd)
 {
     int fd = -ENOENT;
+    char *path = NULL;
+    uint64_t size_bytes = 0;
+    int64_t mtime_ns = 0;
     pthread_mutex_lock(&sources->lock);
     struct source *source = source_find(sources, id);
-    if (source) {
-        fd = source->fd >= 0 ? fcntl(source->fd, F_DUPFD_CLOEXEC, 0) : open(source->path, O_RDONLY | O_CLOEXEC);
-        if (fd < 0)
-            fd = -errno;
+    if (source && source->fd >= 0) {
+        fd = fcntl(source->fd, F_DUPFD_CLOEXEC, 0);
+        fd = fd < 0 ? -errno : fd;
+    } else if (source) {
+        path = strdup(source->path);
+        size_bytes = source->size_bytes;
+        mtime_ns = source->mtime_ns;
     }
     pthread_mutex_unlock(&sources->lock);
+    if (path)
+        fd = open_again(path, size_bytes, mtime_ns);
+    free(path);
     if (fd < 0)
         return fd;
     *ret_fd = fd;
@@ -166,6 +190,7 @@ static void place(void *cookie, uint64_t tag, const char *path, uint64_t size_by
     struct source *source = (struct source *)(uintptr_t)tag;
     size_t path_bytes = strlen(path) + 1;
     source->size_bytes = size_bytes;
+    source->mtime_ns = mtime_ns;
     source->streamed = size_bytes > sources->stream_bytes;
     size_t prefix = sizeof(struct file_prefix) + path_bytes;
     source->prefix_bytes = (uint32_t)((prefix + DATA_ALIGNMENT - 1) / DATA_ALIGNMENT * DATA_ALIGNMENT);
@@ -270,7 +295,7 @@ int sources_create(struct sheaf_run *run, struct shard *shard, uint32_t shard_nu
                                      .done = done};
     int result = reader_create(&options, &sources->reader, error);
     if (result == 0)
-        result = -pthread_create(&sources->thread, NULL, io_thread, sources);
+        result = thread_start(&sources->thread, io_thread, sources);
     if (result < 0) {
         reader_destroy(sources->reader);
         pthread_mutex_destroy(&sources->lock);

@@ -26,6 +26,7 @@ enum {
     FIRST_CHUNKS = 8,      /* 16 MiB per worker, made real before it starts */
     FUTILE_STARTS_MAX = 3, /* processes of one worker number that died in a row without having become ready */
     STOPPED_TICKS_MAX = 2,
+    ROUNDS_MAX = 32, /* reads from one descriptor before others are looked at */
     EVENTS_MAX = 64,
     OUTPUT_LINE_BYTES = 1024,
 };
@@ -245,8 +246,11 @@ static void on_socket(struct supervisor *supervisor, uint32_t worker)
 {
     struct process *process = &supervisor->processes[worker];
     struct attach_reply reply;
-    int result;
-    while ((result = attach_receive_reply(process->child.socket, &reply)) == 0) {
+    int result = -EAGAIN;
+    for (int round = 0; round < ROUNDS_MAX; round++) {
+        result = attach_receive_reply(process->child.socket, &reply);
+        if (result < 0)
+            break;
         switch (reply.kind) {
         case ATTACH_READY:
             if (process->phase == PHASE_STARTING)
@@ -263,7 +267,7 @@ static void on_socket(struct supervisor *supervisor, uint32_t worker)
             break;
         }
     }
-    if (result == -EAGAIN)
+    if (result == 0 || result == -EAGAIN)
         return;
     epoll_ctl(supervisor->epoll_fd, EPOLL_CTL_DEL, process->child.socket, NULL);
     if (result != -EPIPE)
@@ -282,8 +286,9 @@ static void on_output(struct supervisor *supervisor, uint32_t worker)
 {
     struct process *process = &supervisor->processes[worker];
     char buffer[4096];
-    ssize_t got;
-    while ((got = read(process->child.output, buffer, sizeof buffer)) > 0) {
+    ssize_t got = 1;
+    /* Bounded: one that prints without end must not keep us from the others. */
+    for (int round = 0; round < ROUNDS_MAX && (got = read(process->child.output, buffer, sizeof buffer)) > 0; round++) {
         for (ssize_t i = 0; i < got; i++) {
             if (buffer[i] == '\n' || process->line_bytes == OUTPUT_LINE_BYTES)
                 print_line(supervisor, worker);
@@ -381,7 +386,7 @@ static uint64_t private_bytes(pid_t pid)
         resident = shared = 0;
     if (file)
         fclose(file);
-    return (resident - shared) * 4096;
+    return (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 static void tick(struct supervisor *supervisor)
@@ -572,7 +577,8 @@ static void end_workers(struct supervisor *supervisor)
 {
     struct sheaf_run *run = supervisor->run;
     for (uint32_t worker = 0; worker < run->worker_count; worker++) {
-        store_release_u32(&run->workers[worker].lane.orders->stop, 1);
+        store_release_u32(&run->workers[worker].lane.orders->stop,
+                          2); /* the shards have stopped: nobody takes answers */
         event_count_bump_always(run->workers[worker].lane.events);
         if (supervisor->processes[worker].phase == PHASE_STARTING)
             child_kill(&supervisor->processes[worker].child, SIGKILL);
@@ -673,7 +679,7 @@ int supervisor_start(struct sheaf_run *run, struct sheaf_error *error)
     if (!supervisor)
         return -ENOMEM;
     run->supervisor = supervisor;
-    int result = -pthread_create(&supervisor->thread, NULL, supervisor_thread, supervisor);
+    int result = thread_start(&supervisor->thread, supervisor_thread, supervisor);
     if (result < 0) {
         run->supervisor = NULL;
         destroy(supervisor);
