@@ -25,7 +25,8 @@ TESTS = (
       "tests/lineage/operators.c", "tests/common/random_program.c"],
      {"SHEAF_TEST_PROGRAMS": "20000"}),
     ("conformance",
-     ["tests/lineage/test_conformance.c", "tests/lineage/player.c", "tests/lineage/operators.c"], {}),
+     ["tests/lineage/test_conformance.c", "tests/lineage/player.c", "tests/lineage/operators.c",
+      "tests/common/case_compare.c"], {}),
 )
 COMMON = ["tests/common/operator_signatures.c"]
 SECONDS = 120

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sched/policy.h"
+
+#include <math.h>
+
+/* A sample's weight after one more. */
+static const double FADE = 0.98;
+/* A size is worth a try if the straight line says it costs at most this much more per row than the best known. */
+static const double TRY_WITHIN = 1.05;
+/* A smaller batch has to be measured better by so much. */
+static const double BETTER_BY = 0.98;
+/* Tries come at least so many batches apart, once every size was tried. */
+enum { TRY_AGAIN_BATCHES = 128 };
+
+static uint32_t size_number(uint32_t cap, uint32_t index)
+{
+    static const uint32_t parts[POLICY_SIZES][2] = {{1, 1}, {2, 3}, {1, 2}, {1, 3}, {1, 4}};
+    uint64_t rows = (uint64_t)cap * parts[index][0] / parts[index][1];
+    return rows ? (uint32_t)rows : 1;
+}
+
+void policy_learn(struct policy_curve *curve, uint32_t rows, uint32_t cap, uint64_t cost_us)
+{
+    double n = rows, cost = (double)cost_us;
+    if (rows == 0)
+        return;
+    curve->weight = curve->weight * FADE + 1;
+    curve->rows = curve->rows * FADE + n;
+    curve->rows_squared = curve->rows_squared * FADE + n * n;
+    curve->cost = curve->cost * FADE + cost;
+    curve->rows_cost = curve->rows_cost * FADE + n * cost;
+    if (curve->batches++ == 0 || rows < curve->least_rows)
+        curve->least_rows = rows;
+    if (rows > curve->most_rows)
+        curve->most_rows = rows;
+    for (uint32_t i = 0; i < POLICY_SIZES; i++) {
+        if (size_number(cap, i) != rows)
+            continue;
+        bool known = curve->size_of[i] == rows;
+        curve->row_cost_of[i] = known ? curve->row_cost_of[i] * 0.8 + cost / n * 0.2 : cost / n;
+        curve->size_of[i] = rows;
+    }
+}
+
+bool policy_cost(const struct policy_curve *curve, double *ret_fixed_us, double *ret_row_us)
+{
+    double spread = curve->weight * curve->rows_squared - curve->rows * curve->rows;
+    *ret_fixed_us = 0;
+    *ret_row_us = curve->rows > 0 ? curve->cost / curve->rows : 0;
+    if (curve->least_rows == curve->most_rows || spread <= 1e-9 * curve->rows * curve->rows)
+        return false;
+    double row = (curve->weight * curve->rows_cost - curve->rows * curve->cost) / spread;
+    double fixed = (curve->cost - row * curve->rows) / curve->weight;
+    if (fixed < 0) /* the line through the origin */
+        return true;
+    if (row < 0) {
+        *ret_fixed_us = curve->cost / curve->weight;
+        *ret_row_us = 0;
+        return true;
+    }
+    *ret_fixed_us = fixed;
+    *ret_row_us = row;
+    return true;
+}
+
+/* A size that has not been measured and that the straight line does not rule out; 0: none. */
+static uint32_t worth_trying(const struct policy_curve *curve, uint32_t cap)
+{
+    double fixed, row;
+    bool known = policy_cost(curve, &fixed, &row);
+    double full = row + fixed / cap;
+    for (uint32_t i = 1; i < POLICY_SIZES; i++) {
+        uint32_t size = size_number(cap, i);
+        bool stale = curve->size_of[i] != size || curve->batches % TRY_AGAIN_BATCHES == i * 16;
+        if (stale && size < cap && (!known || row + fixed / size <= full * TRY_WITHIN))
+            return size;
+    }
+    return 0;
+}
+
+uint32_t policy_best_rows(const struct policy_curve *curve, uint32_t cap)
+{
+    uint32_t best = cap;
+    if (cap < 2 || curve->batches < 4)
+        return cap;
+    if (curve->batches % 4 == 0) {
+        uint32_t size = worth_trying(curve, cap);
+        if (size)
+            return size;
+    }
+    double best_cost = curve->size_of[0] == cap ? curve->row_cost_of[0] * BETTER_BY : INFINITY;
+    for (uint32_t i = 1; i < POLICY_SIZES && best_cost < INFINITY; i++)
+        if (curve->size_of[i] == size_number(cap, i) && curve->row_cost_of[i] < best_cost) {
+            best = curve->size_of[i];
+            best_cost = curve->row_cost_of[i];
+        }
+    return best;
+}
+
+void policy_arrived(struct policy_arrivals *arrivals, uint32_t rows, uint64_t now_us)
+{
+    if (rows == 0)
+        return;
+    if (arrivals->rows > 0) {
+        double gap = (double)(now_us - arrivals->last_us) / rows;
+        double weight = rows < 32 ? rows / 32.0 : 1;
+        arrivals->gap_us = arrivals->rows == 1 ? gap : arrivals->gap_us * (1 - weight) + gap * weight;
+    }
+    arrivals->rows += rows;
+    arrivals->last_us = now_us;
+}
+
+/* What is left, split so that every device has the same number of batches and all of them one size. */
+static uint32_t even_share(uint32_t left, uint32_t devices, uint32_t size)
+{
+    uint64_t round = (uint64_t)devices * size;
+    uint64_t rounds = (left + round - 1) / round;
+    uint64_t batches = rounds * devices;
+    uint64_t share = (left + batches - 1) / batches;
+    return share ? (uint32_t)share : 1;
+}
+
+/* Do the missing rows come so fast that a device that idles for them loses less than the fixed cost they save? Of
+ * `missing` rows that join this batch, each saves its part of the fixed cost of another. */
+static bool waiting_pays(const struct policy_curve *curve, const struct policy_ask *ask, uint32_t size)
+{
+    double fixed, row;
+    if (!policy_cost(curve, &fixed, &row))
+        fixed = curve->batches ? row / 2 : INFINITY; /* nothing is known yet: a batch too small would teach little */
+    return ask->gap_us * size < fixed;
+}
+
+struct policy_answer policy_decide(const struct policy_curve *curve, const struct policy_ask *ask)
+{
+    uint32_t size = policy_best_rows(curve, ask->cap);
+    uint32_t devices = ask->devices ? ask->devices : 1;
+    if (!ask->more) {
+        uint64_t left = (uint64_t)ask->ready + ask->coming;
+        uint32_t share = even_share(left > UINT32_MAX ? UINT32_MAX : (uint32_t)left, devices, size);
+        if (share < size && share <= ask->ready)
+            return (struct policy_answer){share, POLICY_SPLIT};
+        size = share < size ? share : size;
+    }
+    if (ask->ready >= size)
+        return (struct policy_answer){size, POLICY_FULL};
+    if (ask->ready == 0)
+        return (struct policy_answer){0, POLICY_NOTHING_COMING};
+    if (ask->coming == 0)
+        return (struct policy_answer){ask->ready, POLICY_NOTHING_COMING};
+    if (waiting_pays(curve, ask, size))
+        return (struct policy_answer){0, POLICY_FULL};
+    return (struct policy_answer){ask->ready, POLICY_NOT_WORTH_WAITING};
+}
+
+const char *policy_close_name(enum policy_close close)
+{
+    static const char *const names[POLICY_CLOSE_COUNT] = {"full", "split evenly", "nothing coming",
+                                                          "not worth waiting"};
+    return (unsigned)close < POLICY_CLOSE_COUNT ? names[close] : "unknown";
+}
+
+bool policy_may_pass(uint32_t dial, bool proven, uint32_t in_flight)
+{
+    return dial == 0 || proven || in_flight < dial;
+}

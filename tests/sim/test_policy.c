@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Batch policy: when a device takes what is READY, when it waits, how the tail is split, what is learned, who is held.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "sched/gate.h"
+#include "sched/policy.h"
+
+static struct policy_curve curve_of(double fixed_us, double row_us, const uint32_t *sizes, uint32_t count, uint32_t cap)
+{
+    struct policy_curve curve = {0};
+    for (uint32_t round = 0; round < 4; round++)
+        for (uint32_t i = 0; i < count; i++)
+            policy_learn(&curve, sizes[i], cap, (uint64_t)(fixed_us + row_us * sizes[i]));
+    return curve;
+}
+
+static const uint32_t sizes[] = {64, 10, 33, 57};
+
+static void test_learns_fixed_and_row(void **state)
+{
+    struct policy_curve curve = curve_of(2.5e6, 0.26e6, sizes, 4, 64);
+    double fixed, row;
+    assert_true(policy_cost(&curve, &fixed, &row));
+    assert_true(fixed > 2.49e6 && fixed < 2.51e6);
+    assert_true(row > 0.259e6 && row < 0.261e6);
+    assert_int_equal(policy_best_rows(&curve, 64), 64);
+}
+
+static void test_one_size_tells_no_slope(void **state)
+{
+    struct policy_curve curve = {0};
+    double fixed, row;
+    for (int i = 0; i < 3; i++)
+        policy_learn(&curve, 8, 8, 800);
+    assert_false(policy_cost(&curve, &fixed, &row));
+    assert_true(row > 99 && row < 101);
+}
+
+/* 4 rows take 61.7, 8 take 114.3 and 12 take 188.7: 8 is best, and full batches are not. */
+static void test_finds_the_best_size(void **state)
+{
+    struct policy_curve curve = {0};
+    uint32_t taken_8 = 0;
+    for (int i = 0; i < 400; i++) {
+        uint32_t rows = policy_best_rows(&curve, 12);
+        uint64_t cost = rows == 12 ? 188700 : rows == 8 ? 114300 : rows == 4 ? 61700 : 14000 + rows * 13000;
+        policy_learn(&curve, rows, 12, cost);
+        taken_8 += i >= 100 && rows == 8;
+    }
+    assert_true(taken_8 > 280);
+}
+
+static struct policy_answer ask(const struct policy_curve *curve, struct policy_ask ask)
+{
+    return policy_decide(curve, &ask);
+}
+
+static void test_takes_a_full_batch(void **state)
+{
+    struct policy_curve curve = curve_of(2.5e6, 0.26e6, sizes, 4, 64);
+    struct policy_answer answer =
+        ask(&curve, (struct policy_ask){.ready = 70, .coming = 9, .cap = 64, .idle = 4, .devices = 4, .more = true});
+    assert_int_equal(answer.rows, 64);
+    assert_int_equal(answer.close, POLICY_FULL);
+}
+
+static void test_waits_only_for_what_is_coming_and_pays(void **state)
+{
+    struct policy_curve curve = curve_of(2.5e6, 0.26e6, sizes, 4, 64);
+    struct policy_ask fast = {
+        .ready = 5, .coming = 100, .cap = 64, .idle = 1, .devices = 4, .more = true, .gap_us = 14500};
+    assert_int_equal(policy_decide(&curve, &fast).rows, 0);
+    struct policy_ask slow = fast;
+    slow.gap_us = 60000; /* 64 of them cost more than the 2.5 s they save */
+    assert_int_equal(policy_decide(&curve, &slow).rows, 5);
+    assert_int_equal(policy_decide(&curve, &slow).close, POLICY_NOT_WORTH_WAITING);
+    struct policy_ask nothing = fast;
+    nothing.coming = 0;
+    assert_int_equal(policy_decide(&curve, &nothing).rows, 5);
+    assert_int_equal(policy_decide(&curve, &nothing).close, POLICY_NOTHING_COMING);
+    nothing.ready = 0;
+    assert_int_equal(policy_decide(&curve, &nothing).rows, 0);
+}
+
+static void test_flat_curve_does_not_wait(void **state)
+{
+    struct policy_curve curve = curve_of(0, 0.05e6, sizes, 4, 64);
+    struct policy_ask fast = {
+        .ready = 5, .coming = 100, .cap = 64, .idle = 1, .devices = 4, .more = true, .gap_us = 1000};
+    assert_int_equal(policy_decide(&curve, &fast).rows, 5);
+}
+
+static void test_splits_the_tail(void **state)
+{
+    struct policy_curve curve = curve_of(2.5e6, 0.26e6, sizes, 4, 64);
+    struct policy_answer answer = ask(&curve, (struct policy_ask){.ready = 160, .cap = 64, .idle = 4, .devices = 4});
+    assert_int_equal(answer.rows, 40);
+    assert_int_equal(answer.close, POLICY_SPLIT);
+    answer = ask(&curve, (struct policy_ask){.ready = 416, .cap = 64, .idle = 4, .devices = 4});
+    assert_int_equal(answer.rows, 52); /* two rounds of four */
+    answer = ask(&curve, (struct policy_ask){.ready = 3, .cap = 64, .idle = 4, .devices = 4});
+    assert_int_equal(answer.rows, 1);
+    answer = ask(&curve, (struct policy_ask){.ready = 160, .cap = 64, .idle = 4, .devices = 4, .more = true});
+    assert_int_equal(answer.rows, 64);
+}
+
+static void test_arrivals(void **state)
+{
+    struct policy_arrivals arrivals = {0};
+    for (uint64_t i = 0; i < 200; i++)
+        policy_arrived(&arrivals, 1, i * 14500);
+    assert_true(arrivals.gap_us > 14400 && arrivals.gap_us < 14600);
+}
+
+/* ---- the dial ---- */
+
+static void test_gate_holds_the_unproven(void **state)
+{
+    struct gate gate;
+    uint32_t entity = 0;
+    gate_open(&gate, &lineage_heap, 0, 8);
+    for (uint32_t i = 0; i < 1000; i++)
+        assert_int_equal(gate_ready(&gate, i, 3, 77), i < 8);
+    assert_int_equal(gate_ready(&gate, 5000, 4, 78), 1); /* another parent */
+    assert_int_equal(gate_next(&gate, 3, &entity), 0);
+    gate_over(&gate, 3, 77, false);
+    assert_int_equal(gate_next(&gate, 3, &entity), 1); /* one failed by itself: one more may try */
+    assert_int_equal(entity, 8);
+    assert_int_equal(gate_next(&gate, 3, &entity), 0);
+    assert_true(gate_cancel(&gate, 10, 3));
+    assert_false(gate_cancel(&gate, 10, 3));
+    gate_over(&gate, 3, 77, true);
+    for (uint32_t i = 9; i < 1000; i += i == 9 ? 2 : 1) {
+        assert_int_equal(gate_next(&gate, 3, &entity), 1);
+        assert_int_equal(entity, i);
+    }
+    assert_int_equal(gate_next(&gate, 3, &entity), 0);
+    assert_int_equal(gate.held, 0);
+    assert_int_equal(gate_ready(&gate, 1001, 3, 77), 1);
+    for (uint32_t i = 0; i < 9; i++)
+        assert_int_equal(gate_ready(&gate, i, 3, 99), i < 8); /* the number has a new parent */
+    gate_close(&gate);
+}
+
+static void test_gate_is_off(void **state)
+{
+    struct gate gate;
+    gate_open(&gate, &lineage_heap, 0, 0);
+    for (uint32_t i = 0; i < 100; i++)
+        assert_int_equal(gate_ready(&gate, i, 0, 1), 1);
+    gate_close(&gate);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_learns_fixed_and_row),
+        cmocka_unit_test(test_one_size_tells_no_slope),
+        cmocka_unit_test(test_finds_the_best_size),
+        cmocka_unit_test(test_takes_a_full_batch),
+        cmocka_unit_test(test_waits_only_for_what_is_coming_and_pays),
+        cmocka_unit_test(test_flat_curve_does_not_wait),
+        cmocka_unit_test(test_splits_the_tail),
+        cmocka_unit_test(test_arrivals),
+        cmocka_unit_test(test_gate_holds_the_unproven),
+        cmocka_unit_test(test_gate_is_off),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
