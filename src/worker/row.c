@@ -131,6 +131,16 @@ static int gather_inputs(struct worker_row *row)
     return 0;
 }
 
+/* A ring named a row of another Call: somebody wrote into it. The row is innocent and given back unrun; the shard looks
+ * at its rings. */
+static void misplaced(struct worker_row *row)
+{
+    struct lane_counters *counters = row->worker->lane.counters;
+    row->unwanted = true;
+    store_relaxed_u64(&counters->damaged, load_relaxed_u64(&counters->damaged) + 1);
+    event_count_bump(row->worker->links[row->shard].board.shard_events);
+}
+
 struct worker_row *row_make(struct sheaf_worker *worker, struct worker_call *call, uint32_t shard,
                             const struct ready_claim *claim)
 {
@@ -156,7 +166,10 @@ struct worker_row *row_make(struct sheaf_worker *worker, struct worker_call *cal
     int status = reserve(row, call->spec->input_count, call->spec->output_count);
     if (status == 0) {
         memset(row->outputs, 0, call->spec->output_count * sizeof *row->outputs);
-        status = gather_inputs(row);
+        if (dispatch->call == call->spec->call)
+            status = gather_inputs(row);
+        else
+            misplaced(row);
     }
     row->row.inputs = row->inputs;
     row->damaged = status < 0;

@@ -217,6 +217,27 @@ static void test_bad_references_raise(void **state)
     mini_stop(&mini);
 }
 
+/* A word that names a row of another Call: the row is given back unrun, and the shard is told. */
+static void test_row_of_another_call_is_given_back(void **state)
+{
+    struct mini mini;
+    struct mini_call calls[] = {id_call, upper_call};
+    mini_start(&mini, calls, 2, NULL);
+    struct dispatch dispatch = {
+        .number = 1, .key = 1, .grain = mini.next_grain++, .call = 1, .home = DISPATCH_HOME_ANY, .input_count = 1,
+        .depth = 1, .inputs = {mini_i64(7)}};
+    dispatch_write(&mini.board.dispatches, &dispatch);
+    uint64_t position;
+    assert_int_equal(ready_ring_push(&mini.producers[0][BOARD_READY], dispatch.grain, 1, &position), 0);
+    mini_tell(&mini);
+    mini_expect(&mini, COMPLETION_RELEASED, dispatch.grain);
+    assert_int_equal(load_relaxed_u64(&mini.lane.counters->damaged), 1);
+    uint32_t grain = mini_push(&mini, 0, BOARD_READY, mini_i64(8));
+    mini_tell(&mini);
+    mini_expect(&mini, COMPLETION_ANSWER, grain);
+    mini_stop(&mini);
+}
+
 static void test_crash_leaves_its_row_running(void **state)
 {
     struct mini mini;
@@ -542,6 +563,7 @@ int main(void)
         cmocka_unit_test(test_groups_by_append),
         cmocka_unit_test(test_broken_contracts_cost_their_row),
         cmocka_unit_test(test_bad_references_raise),
+        cmocka_unit_test(test_row_of_another_call_is_given_back),
         cmocka_unit_test(test_crash_leaves_its_row_running),
         cmocka_unit_test(test_long_row_hears_that_it_is_unwanted),
         cmocka_unit_test(test_cancelled_rows_do_not_run),
