@@ -79,19 +79,20 @@ int chunk_pages_lease(struct chunk_pages *pages, uint32_t number, uint64_t chunk
     return 0;
 }
 
-/* Makes the chunks under a run real. Chunks the machine has no memory for are never looked at again. */
+/* Faults the chunks under a run in. They are real memory already: the engine committed them before it leased them, and
+ * nothing here opens a file. Chunks that cannot be mapped all the same are never looked at again. */
 static bool touch_chunks(struct page_segment *segment, uint32_t first, uint32_t count)
 {
     for (uint64_t chunk = first / CHUNK_PAGES; chunk <= (first + count - 1) / CHUNK_PAGES; chunk++) {
         if (segment->leased[chunk] == CHUNK_TOUCHED)
             continue;
         assert(segment->leased[chunk] == CHUNK_LEASED);
-        if (segment_commit(segment->segment, chunk * CHUNK_BYTES, CHUNK_BYTES) < 0) {
+        int status = segment_touch(segment->segment, chunk * CHUNK_BYTES, CHUNK_BYTES);
+        if (status == -ENOMEM || status == -EFAULT) { /* any other refusal costs faults later, no more */
             segment->leased[chunk] = CHUNK_UNUSABLE;
             mark(segment, (uint32_t)(chunk * CHUNK_PAGES), CHUNK_PAGES, false);
             return false;
         }
-        (void)segment_touch(segment->segment, chunk * CHUNK_BYTES, CHUNK_BYTES); /* only saves faults later */
         segment->leased[chunk] = CHUNK_TOUCHED;
     }
     return true;

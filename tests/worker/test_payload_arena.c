@@ -32,6 +32,24 @@ static void heap_open(struct heap *heap, uint32_t chunk_count)
     assert_int_equal(payload_arena_create(&heap->pages, &heap->arena), 0);
 }
 
+/* Taking what was leased needs no descriptor and no file: a sandboxed worker has neither to open. */
+static void test_leased_chunks_are_only_touched(void **state)
+{
+    struct segment segment;
+    assert_int_equal(segment_create("test-payload", SEGMENT_BYTES, &segment), 0);
+    assert_int_equal(segment_commit(&segment, 0, CHUNK_BYTES), 0);
+    struct segment mapped = segment;
+    mapped.descriptor = -1;
+    struct chunk_pages pages = {0};
+    assert_int_equal(chunk_pages_add_segment(&pages, 3, &mapped), 0);
+    assert_int_equal(chunk_pages_lease(&pages, 3, 0), 0);
+    char *memory = chunk_pages_take(&pages, NULL, CHUNK_BYTES, CHUNK_PAGE_BYTES);
+    assert_non_null(memory);
+    memory[CHUNK_BYTES - 1] = 1;
+    chunk_pages_done(&pages);
+    segment_release(&segment);
+}
+
 static void heap_close(struct heap *heap)
 {
     payload_arena_destroy(heap->arena);
@@ -132,6 +150,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_leases),
+        cmocka_unit_test(test_leased_chunks_are_only_touched),
         cmocka_unit_test(test_freed_memory_is_used_again),
         cmocka_unit_test(test_resize_keeps_the_contents),
     };
