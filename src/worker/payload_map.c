@@ -11,7 +11,7 @@
 
 void payload_map_init(struct payload_map *map, int socket)
 {
-    *map = (struct payload_map){NULL, 0, socket};
+    *map = (struct payload_map){NULL, 0, socket, NULL};
 }
 
 void payload_map_done(struct payload_map *map)

@@ -12,10 +12,13 @@
 #include "shm/segment.h"
 #include "shm/value_ref.h"
 
+struct view_room;
+
 struct payload_map {
     struct segment **segments; /* by number; NULL: not mapped */
     uint32_t limit;            /* numbers are below it */
     int socket;                /* to ask for segments; -1: there is nobody to ask */
+    struct view_room *rooms;   /* private copies that views into these segments point to (view.h) */
 };
 
 void payload_map_init(struct payload_map *map, int socket);

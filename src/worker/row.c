@@ -27,15 +27,23 @@ int rows_open(struct sheaf_worker *worker)
     return 0;
 }
 
-static void row_done(struct worker_row *row)
+static void inputs_done(struct worker_row *row)
 {
-    for (uint32_t at = 0; at < row->input_capacity; at++)
+    for (uint32_t at = 0; at < row->input_capacity; at++) {
         list_done(&row->lists[at]);
-    for (uint32_t at = 0; at < row->output_capacity; at++)
-        free(row->appended[at].refs);
+        view_room_done(&row->rooms[at]);
+    }
     free(row->inputs);
     free(row->input_refs);
     free(row->lists);
+    free(row->rooms);
+}
+
+static void row_done(struct worker_row *row)
+{
+    inputs_done(row);
+    for (uint32_t at = 0; at < row->output_capacity; at++)
+        free(row->appended[at].refs);
     free(row->outputs);
     free(row->appended);
     free(row->memories);
@@ -75,15 +83,12 @@ sheaf_kind element_kind(const struct worker_call *call, uint32_t output)
 static int reserve(struct worker_row *row, uint32_t input_count, uint32_t output_count)
 {
     if (input_count > row->input_capacity) {
-        for (uint32_t at = 0; at < row->input_capacity; at++)
-            list_done(&row->lists[at]);
-        free(row->inputs);
-        free(row->input_refs);
-        free(row->lists);
+        inputs_done(row);
         row->inputs = calloc(input_count, sizeof *row->inputs);
         row->input_refs = calloc(input_count, sizeof *row->input_refs);
         row->lists = calloc(input_count, sizeof *row->lists);
-        row->input_capacity = row->inputs && row->input_refs && row->lists ? input_count : 0;
+        row->rooms = calloc(input_count, sizeof *row->rooms);
+        row->input_capacity = row->inputs && row->input_refs && row->lists && row->rooms ? input_count : 0;
         if (row->input_capacity == 0)
             return -ENOMEM;
     }
@@ -124,7 +129,7 @@ static int gather_inputs(struct worker_row *row)
     row->row.coordinate = coordinate;
     for (uint32_t at = 0; at < dispatch->input_count; at++) {
         row->input_refs[at] = refs[at];
-        int status = value_view(&worker->map, &row->input_refs[at], &row->lists[at], &row->inputs[at]);
+        int status = value_view(&worker->map, &row->input_refs[at], &row->lists[at], &row->rooms[at], &row->inputs[at]);
         if (status < 0)
             return status;
     }

@@ -3,63 +3,109 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define LIST_MESSAGE_BYTES_MAX 65536u
 
-/* The prefix bytes of a reference, 8-byte aligned, or NULL. */
-static const char *prefix_at(struct payload_map *map, const struct value_ref *ref)
+/* Another process may write `shared` now and after: what is read from `ret_copy` later must not be read there again. */
+static void copy_once(void *ret_copy, const void *shared, size_t bytes)
 {
-    if (ref->prefix > ref->offset || (ref->offset - ref->prefix) % 8 != 0)
-        return NULL;
-    return payload_map_at(map, ref->segment, ref->offset - ref->prefix, ref->prefix);
+    memcpy(ret_copy, shared, bytes);
+    atomic_signal_fence(memory_order_seq_cst); /* the compiler may not go back to the original either */
 }
 
-static int view_bytes(struct payload_map *map, const struct value_ref *ref, struct sheaf_value *ret_value)
+/* ---- prefixes ---- */
+
+static int room_reserve(struct payload_map *map, struct view_room *room, uint32_t bytes)
 {
-    if (ref->prefix == 0)
-        return 0;
-    const char *media_type = prefix_at(map, ref);
-    if (media_type == NULL || memchr(media_type, 0, ref->prefix) == NULL)
-        return -EBADMSG;
-    ret_value->name = *media_type != '\0' ? media_type : NULL;
+    if (bytes > room->capacity) {
+        char *grown = realloc(room->bytes, bytes);
+        if (grown == NULL)
+            return -ENOMEM;
+        room->bytes = grown;
+        room->capacity = bytes;
+    }
+    if (room->link == NULL) {
+        room->link = &map->rooms;
+        room->next = map->rooms;
+        if (room->next != NULL)
+            room->next->link = &room->next;
+        map->rooms = room;
+    }
     return 0;
 }
 
-static int view_tensor(struct payload_map *map, const struct value_ref *ref, struct sheaf_value *ret_value)
+void view_room_done(struct view_room *room)
 {
-    const char *prefix = prefix_at(map, ref);
-    if (prefix == NULL || ref->prefix < sizeof(struct sheaf_tensor))
+    if (room->link != NULL)
+        *room->link = room->next;
+    if (room->next != NULL)
+        room->next->link = room->link;
+    free(room->bytes);
+    *room = (struct view_room){0};
+}
+
+/* Copies the prefix bytes of a reference, which must be 8-byte aligned. */
+static int copy_prefix(struct payload_map *map, const struct value_ref *ref, struct view_room *room)
+{
+    if (ref->prefix > ref->offset || (ref->offset - ref->prefix) % 8 != 0)
         return -EBADMSG;
-    const struct sheaf_tensor *tensor = (const struct sheaf_tensor *)(const void *)prefix;
+    const char *shared = payload_map_at(map, ref->segment, ref->offset - ref->prefix, ref->prefix);
+    if (shared == NULL)
+        return -EBADMSG;
+    int status = room_reserve(map, room, ref->prefix);
+    if (status < 0)
+        return status;
+    copy_once(room->bytes, shared, ref->prefix);
+    room->used = ref->prefix;
+    return 0;
+}
+
+static int view_bytes(struct payload_map *map, const struct value_ref *ref, struct view_room *room,
+                      struct sheaf_value *ret_value)
+{
+    if (ref->prefix == 0)
+        return 0;
+    int status = copy_prefix(map, ref, room);
+    if (status < 0)
+        return status;
+    if (memchr(room->bytes, 0, room->used) == NULL)
+        return -EBADMSG;
+    ret_value->name = room->bytes[0] != '\0' ? room->bytes : NULL;
+    return 0;
+}
+
+static int view_tensor(struct payload_map *map, const struct value_ref *ref, struct view_room *room,
+                       struct sheaf_value *ret_value)
+{
+    if (ref->prefix < sizeof(struct sheaf_tensor))
+        return -EBADMSG;
+    int status = copy_prefix(map, ref, room);
+    if (status < 0)
+        return status;
+    const struct sheaf_tensor *tensor = (const struct sheaf_tensor *)(const void *)room->bytes;
     if (tensor->rank > 8 || tensor->dtype < SHEAF_U8 || tensor->dtype > SHEAF_DF64)
         return -EBADMSG;
     ret_value->tensor = tensor;
     return 0;
 }
 
-int value_file_prefix(struct payload_map *map, const struct value_ref *ref, struct file_prefix *ret_prefix)
-{
-    const char *prefix = ref->segment != VALUE_INLINE ? prefix_at(map, ref) : NULL;
-    if (prefix == NULL || ref->prefix < sizeof *ret_prefix)
-        return -EBADMSG;
-    struct file_prefix copy;
-    memcpy(&copy, prefix, sizeof copy);
-    if (copy.path_bytes == 0 || copy.path_bytes > ref->prefix - sizeof copy ||
-        prefix[sizeof copy + copy.path_bytes - 1] != '\0')
-        return -EBADMSG;
-    *ret_prefix = copy;
-    return 0;
-}
-
-static int view_file(struct payload_map *map, const struct value_ref *ref, struct sheaf_value *ret_value)
+static int view_file(struct payload_map *map, const struct value_ref *ref, struct view_room *room,
+                     struct sheaf_value *ret_value)
 {
     struct file_prefix prefix;
-    int status = value_file_prefix(map, ref, &prefix);
+    if (ref->segment == VALUE_INLINE || ref->prefix < sizeof prefix)
+        return -EBADMSG;
+    int status = copy_prefix(map, ref, room);
     if (status < 0)
         return status;
-    ret_value->name = prefix_at(map, ref) + sizeof prefix;
+    memcpy(&prefix, room->bytes, sizeof prefix);
+    if (prefix.path_bytes == 0 || prefix.path_bytes > room->used - sizeof prefix ||
+        room->bytes[sizeof prefix + prefix.path_bytes - 1] != '\0')
+        return -EBADMSG;
+    ret_value->name = room->bytes + sizeof prefix;
     ret_value->length_bytes = ref->length;
     if ((prefix.flags & FILE_IN_MEMORY) == 0)
         return 0;
@@ -69,21 +115,20 @@ static int view_file(struct payload_map *map, const struct value_ref *ref, struc
 
 bool view_file_prefix(const struct payload_map *map, const struct sheaf_value *file, struct file_prefix *ret_prefix)
 {
-    uintptr_t name = (uintptr_t)file->name;
-    for (uint32_t number = 0; number < map->limit && file->name != NULL; number++) {
-        const struct segment *segment = map->segments[number];
-        if (segment == NULL || name < (uintptr_t)segment->base + sizeof *ret_prefix ||
-            name - (uintptr_t)segment->base >= segment->size_bytes)
-            continue;
+    for (const struct view_room *room = map->rooms; room != NULL && file->name != NULL; room = room->next) {
         struct file_prefix prefix;
-        memcpy(&prefix, file->name - sizeof prefix, sizeof prefix);
-        if (prefix.path_bytes != strlen(file->name) + 1)
+        if (room->used <= sizeof prefix || file->name != room->bytes + sizeof prefix)
+            continue;
+        memcpy(&prefix, room->bytes, sizeof prefix);
+        if (prefix.path_bytes > room->used - sizeof prefix || prefix.path_bytes != strlen(file->name) + 1)
             return false;
         *ret_prefix = prefix;
         return true;
     }
     return false;
 }
+
+/* ---- values ---- */
 
 static int view_list(struct payload_map *map, const struct value_ref *ref, struct sheaf_list *list,
                      struct sheaf_value *ret_value)
@@ -99,7 +144,8 @@ static int view_list(struct payload_map *map, const struct value_ref *ref, struc
     const struct list_block *shared = payload_map_at(map, ref->segment, ref->offset, sizeof *shared);
     if (shared == NULL || ref->offset % 8 != 0)
         return -EBADMSG;
-    struct list_block block = *shared;
+    struct list_block block;
+    copy_once(&block, shared, sizeof block);
     uint64_t needed = sizeof block + (uint64_t)block.count * sizeof(struct value_ref) +
                       (uint64_t)block.error_count * sizeof(struct list_error_ref);
     if (block.count != ref->length || needed > block.bytes ||
@@ -133,7 +179,7 @@ static int view_inline(const struct value_ref *ref, struct sheaf_value *ret_valu
     }
 }
 
-int value_view(struct payload_map *map, const struct value_ref *ref, struct sheaf_list *list,
+int value_view(struct payload_map *map, const struct value_ref *ref, struct sheaf_list *list, struct view_room *room,
                struct sheaf_value *ret_value)
 {
     uint32_t base = SHEAF_KIND_BASE(ref->kind);
@@ -144,7 +190,7 @@ int value_view(struct payload_map *map, const struct value_ref *ref, struct shea
     if (SHEAF_KIND_DEPTH(ref->kind) > 0) {
         status = view_list(map, ref, list, &value);
     } else if (base == SHEAF_FILE) {
-        status = view_file(map, ref, &value);
+        status = view_file(map, ref, room, &value);
     } else if (ref->segment == VALUE_INLINE) {
         status = view_inline(ref, &value);
     } else if (base < SHEAF_TEXT) {
@@ -155,9 +201,9 @@ int value_view(struct payload_map *map, const struct value_ref *ref, struct shea
         if (value.data == NULL)
             status = -EBADMSG;
         else if (base == SHEAF_BYTES)
-            status = view_bytes(map, ref, &value);
+            status = view_bytes(map, ref, room, &value);
         else if (base == SHEAF_TENSOR)
-            status = view_tensor(map, ref, &value);
+            status = view_tensor(map, ref, room, &value);
     }
     if (status == 0)
         *ret_value = value;
@@ -171,6 +217,7 @@ void list_done(struct sheaf_list *list)
     list_done(list->inner);
     free(list->inner);
     free(list->message);
+    view_room_done(&list->room);
     list->inner = NULL;
     list->message = NULL;
 }
@@ -179,7 +226,8 @@ int list_next(struct sheaf_list *list, struct sheaf_value *ret_value)
 {
     if (list->next >= list->count)
         return 0;
-    struct value_ref ref = list->refs[list->next];
+    struct value_ref ref;
+    copy_once(&ref, &list->refs[list->next], sizeof ref);
     if (SHEAF_KIND_DEPTH(ref.kind) > 0 && list->inner == NULL) {
         list->inner = calloc(1, sizeof *list->inner);
         if (list->inner == NULL)
@@ -187,7 +235,7 @@ int list_next(struct sheaf_list *list, struct sheaf_value *ret_value)
     }
     if (ref.kind != list->element_kind && SHEAF_KIND_BASE(list->element_kind) != SHEAF_ANY)
         return -EBADMSG;
-    int status = value_view(list->map, &ref, list->inner, ret_value);
+    int status = value_view(list->map, &ref, list->inner, &list->room, ret_value);
     if (status < 0)
         return status;
     list->next++;
@@ -204,7 +252,8 @@ int list_error_next(struct sheaf_list *list, struct sheaf_list_error *ret_error)
 {
     if (list->error_next >= list->error_count)
         return 0;
-    struct list_error_ref ref = list->errors[list->error_next];
+    struct list_error_ref ref;
+    copy_once(&ref, &list->errors[list->error_next], sizeof ref);
     if (ref.message_length > LIST_MESSAGE_BYTES_MAX)
         return -EBADMSG;
     const char *text = payload_map_at(list->map, list->segment, ref.message_offset, ref.message_length);

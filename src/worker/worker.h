@@ -71,8 +71,9 @@ struct worker_row {
     uint64_t started_ns, ended_ns;
     uint64_t child_count;
 
-    struct sheaf_value *inputs; /* of input_capacity, as the next two */
+    struct sheaf_value *inputs; /* of input_capacity, as the next three */
     struct value_ref *input_refs;
+    struct view_room *rooms;
     struct sheaf_list *lists;
     uint32_t input_capacity;
 

@@ -223,9 +223,14 @@ static void test_row_of_another_call_is_given_back(void **state)
     struct mini mini;
     struct mini_call calls[] = {id_call, upper_call};
     mini_start(&mini, calls, 2, NULL);
-    struct dispatch dispatch = {
-        .number = 1, .key = 1, .grain = mini.next_grain++, .call = 1, .home = DISPATCH_HOME_ANY, .input_count = 1,
-        .depth = 1, .inputs = {mini_i64(7)}};
+    struct dispatch dispatch = {.number = 1,
+                                .key = 1,
+                                .grain = mini.next_grain++,
+                                .call = 1,
+                                .home = DISPATCH_HOME_ANY,
+                                .input_count = 1,
+                                .depth = 1,
+                                .inputs = {mini_i64(7)}};
     dispatch_write(&mini.board.dispatches, &dispatch);
     uint64_t position;
     assert_int_equal(ready_ring_push(&mini.producers[0][BOARD_READY], dispatch.grain, 1, &position), 0);
