@@ -23,7 +23,7 @@ enum {
     TICK_MS = 1000,
     TICK_MS_MIN = 10,
     STOP_MS = 2000,        /* how long a worker may take to end when asked */
-    FIRST_CHUNKS = 8,      /* 16 MiB per worker, made real before it starts */
+    FIRST_CHUNKS = 2,      /* made real before a worker starts; more when it asks */
     FUTILE_STARTS_MAX = 3, /* processes of one worker number that died in a row without having become ready */
     STOPPED_TICKS_MAX = 2,
     ROUNDS_MAX = 32, /* reads from one descriptor before others are looked at */

@@ -420,15 +420,13 @@ static const struct sheaf_operator *find(const char *name)
     {                                                                                                                  \
         return settings_open(open, find(#symbol), ret_state);                                                          \
     }
+/* clang-format off */
 #define EACH_ROW_OPERATOR(X)                                                                                           \
-    X(id)                                                                                                              \
-    X(add)                                                                                                             \
-    X(mul) X(neg) X(lt) X(is_even) X(not ) X(and) X(len) X(sum) X(flat) X(to_text) X(concat) X(join) X(const)          \
-        X(minmax) X(nap) X(range) X(split) X(pair_expand) X(divmod) X(fail_item_if) X(even_or_fail) X(fail_group_if)   \
-            X(fail_root_if) X(crash_if) X(hang_if) X(flaky) X(flaky_range) X(emit_then_fail)
+    X(id) X(add) X(mul) X(neg) X(lt) X(is_even) X(not) X(and) X(len) X(sum) X(flat) X(to_text) X(concat) X(join)       \
+    X(const) X(minmax) X(nap) X(range) X(split) X(pair_expand) X(divmod) X(fail_item_if) X(even_or_fail)               \
+    X(fail_group_if) X(fail_root_if) X(crash_if) X(hang_if) X(flaky) X(flaky_range) X(emit_then_fail)
 #define EACH_BATCH_OPERATOR(X) X(raise_if) X(bad_rows_if)
 
-/* clang-format off */
 EACH_ROW_OPERATOR(OPEN)
 EACH_BATCH_OPERATOR(OPEN)
 OPEN(tap)
