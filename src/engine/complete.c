@@ -440,8 +440,8 @@ static void take_record(struct shard *shard, uint32_t worker, const struct compl
     /* Before anything else happens in lineage: it might suppress rows that are being collected. */
     if (record->kind != COMPLETION_RAISED && record->kind != COMPLETION_RELEASED)
         raised_flush(shard);
-    slot->started |=
-        record->kind == COMPLETION_ANSWER || record->kind == COMPLETION_FAIL || record->kind == COMPLETION_RAISED;
+    if (record->kind != COMPLETION_RELEASED)
+        lineage_started(shard->lineage, slot->grain);
     switch (record->kind) {
     case COMPLETION_ANSWER:
         take_answer(shard, worker, slot, record);

@@ -33,7 +33,7 @@ static void describe_call(const struct sheaf_run *run, uint32_t index, struct at
         .operator_name = call->op->name,
         .options = call->options,
         .option_count = call->op->option_count,
-        .batch_rows = call->batch_rows,
+        .batch_rows = run_batch_rows(call),
         .timeout_ms = call->timeout_ms,
         .operator_flags = call->op->flags,
         .widest_failure = call->widest_failure,

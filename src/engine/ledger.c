@@ -154,8 +154,9 @@ static json_t *describe_call(const struct sheaf_run *run, uint32_t index)
     put(object, "discarded", counts.discarded);
     put(object, "rows", work.rows);
     put(object, "batches", work.batches);
-    put(object, "batch_rows", call->batch ? call->batch_rows : 1);
-    double fill = work.batches ? (double)work.rows / (double)work.batches / (call->batch ? call->batch_rows : 1) : 0;
+    put(object, "batch_rows", call->batch ? run_batch_rows(call) : 1);
+    double fill =
+        work.batches ? (double)work.rows / (double)work.batches / (call->batch ? run_batch_rows(call) : 1) : 0;
     json_object_set_new(object, "fill", json_real(fill));
     put(object, "raised", work.raised);
     put(object, "retried", work.retried);

@@ -141,7 +141,8 @@ static void sweep_page(struct recovery *recovery)
             row.state == CLAIM_FREE || row.state == CLAIM_DAMAGED ? NULL : slot_find(shard, row.grain, row.number);
         if (!slot)
             continue;
-        slot->started |= row.state == CLAIM_RUNNING;
+        if (row.state == CLAIM_RUNNING)
+            lineage_started(shard->lineage, slot->grain);
         if (row.state == CLAIM_RUNNING && is_guilty(recovery->death, &shard->plan->calls[slot->grain.call], &row))
             guilty[guilty_count++] = row;
         else

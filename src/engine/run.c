@@ -330,12 +330,40 @@ const char *sheaf_root_status_name(enum sheaf_root_status status)
 
 /* ---- life ---- */
 
+uint32_t run_batch_rows(const struct plan_call *call)
+{
+    return call->batch_rows < CLAIM_ROWS_MAX ? call->batch_rows : CLAIM_ROWS_MAX;
+}
+
 /* Roots in flight: enough that every worker has several documents to choose from, few enough that they stay in memory.
  */
 static uint32_t default_window(const struct sheaf_run *run)
 {
     uint32_t window = run->worker_count * 8;
     return window < 64 ? 64 : window > 4096 ? 4096 : window;
+}
+
+/* A program may wish for more workers than the memory of this machine holds: the largest Pool gives one up, until they
+ * fit. What the host itself asked for is not touched. */
+static void shrink_pools(struct sheaf_run *run, uint32_t *wanted)
+{
+    uint32_t before = *wanted;
+    while (*wanted > READY_RING_WORKERS_MAX || budget_minimum(*wanted) > run->engine->memory_bytes) {
+        uint32_t largest = PLAN_NONE;
+        for (uint32_t pool = 0; pool < run->plan->pool_count; pool++) {
+            if (run->plan->pools[pool].replicas == 0 || run->pool_count[pool] <= run->engine->worker_count)
+                continue;
+            if (largest == PLAN_NONE || run->pool_count[pool] > run->pool_count[largest])
+                largest = pool;
+        }
+        if (largest == PLAN_NONE)
+            break;
+        run->pool_count[largest]--;
+        --*wanted;
+    }
+    if (*wanted < before)
+        run_log(run, 2, "the program wishes for %u workers; the memory budget of %llu MiB has room for %u", before,
+                (unsigned long long)(run->engine->memory_bytes >> 20), *wanted);
 }
 
 /* Deals the engine's workers out to the Pools: a Pool that says how many gets that many, the others the engine's
@@ -347,14 +375,19 @@ static int create_pools(struct sheaf_run *run)
     run->pool_count = calloc(plan->pool_count + 1, sizeof *run->pool_count);
     if (!run->pool_first || !run->pool_count)
         return -ENOMEM;
+    uint32_t wanted = 0;
     for (uint32_t pool = 0; pool < plan->pool_count; pool++) {
         bool live = false;
         for (uint32_t i = 0; i < plan->pools[pool].call_count; i++)
             live |= plan->calls[plan->pool_calls[plan->pools[pool].call_first + i]].live;
-        run->pool_first[pool] = run->worker_count;
         run->pool_count[pool] = !live                        ? 0
                                 : plan->pools[pool].replicas ? plan->pools[pool].replicas
                                                              : run->engine->worker_count;
+        wanted += run->pool_count[pool];
+    }
+    shrink_pools(run, &wanted);
+    for (uint32_t pool = 0; pool < plan->pool_count; pool++) {
+        run->pool_first[pool] = run->worker_count;
         run->worker_count += run->pool_count[pool];
     }
     return run->worker_count > READY_RING_WORKERS_MAX ? -EINVAL : 0;
@@ -365,12 +398,12 @@ static void shape_lane(const struct sheaf_run *run, struct lane_shape *shape)
     uint32_t batch_rows = 64, values = 1;
     for (uint32_t call = 0; call < run->plan->call_count; call++) {
         const struct plan_call *plan_call = &run->plan->calls[call];
-        batch_rows = plan_call->batch_rows > batch_rows ? plan_call->batch_rows : batch_rows;
+        batch_rows = run_batch_rows(plan_call) > batch_rows ? run_batch_rows(plan_call) : batch_rows;
         values = plan_call->output_count > values ? plan_call->output_count : values;
     }
     uint32_t completion_bytes = completion_ring_bytes_min(values);
     shape->shard_count = run->shard_count;
-    shape->claim_rows = batch_rows < CLAIM_ROWS_MAX ? power_of_two(batch_rows) : CLAIM_ROWS_MAX;
+    shape->claim_rows = power_of_two(batch_rows);
     shape->completion_bytes = power_of_two(completion_bytes > (1u << 18) ? completion_bytes : 1u << 18);
     shape->control_bytes = 1u << 16;
 }
@@ -476,7 +509,7 @@ int sheaf_run_open(struct sheaf_engine *engine, const struct sheaf_plan *plan, c
     run->shard_count = choose_shards(engine);
     run->slots_per_shard = 1u << 14;
     for (uint32_t call = 0; call < plan->call_count; call++) {
-        while (run->slots_per_shard < 8 * plan->calls[call].batch_rows &&
+        while (run->slots_per_shard < 8 * run_batch_rows(&plan->calls[call]) &&
                run->slots_per_shard < DISPATCH_GRAINS_MAX / 64)
             run->slots_per_shard *= 2;
     }

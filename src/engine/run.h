@@ -158,6 +158,9 @@ static inline uint32_t power_of_two(uint64_t at_least)
     return power;
 }
 
+/* Rows that are given to a worker as one batch: what the Plan says, as far as a claim page has room. */
+uint32_t run_batch_rows(const struct plan_call *call);
+
 /* CLOCK_MONOTONIC. */
 uint64_t clock_now_ns(void);
 

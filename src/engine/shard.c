@@ -183,7 +183,7 @@ static int create_board(struct shard *shard)
     const struct sheaf_plan *plan = shard->plan;
     uint32_t batch_rows = 1;
     for (uint32_t call = 0; call < plan->call_count; call++)
-        batch_rows = plan->calls[call].batch_rows > batch_rows ? plan->calls[call].batch_rows : batch_rows;
+        batch_rows = run_batch_rows(&plan->calls[call]) > batch_rows ? run_batch_rows(&plan->calls[call]) : batch_rows;
     uint32_t rows = power_of_two((uint64_t)batch_rows * 4 > RING_ROWS_MIN ? (uint64_t)batch_rows * 4 : RING_ROWS_MIN);
     struct board_shape shape = {
         .shard = shard->number,
@@ -210,7 +210,7 @@ static void limit_offers(struct shard *shard)
     const struct sheaf_run *run = shard->run;
     for (uint32_t call = 0; call < shard->plan->call_count; call++) {
         const struct plan_call *plan_call = &shard->plan->calls[call];
-        uint64_t per_worker = plan_call->batch ? UINT64_C(2) * plan_call->batch_rows : OFFERED_PER_WORKER;
+        uint64_t per_worker = plan_call->batch ? UINT64_C(2) * run_batch_rows(plan_call) : OFFERED_PER_WORKER;
         uint64_t rows = per_worker * run->pool_count[plan_call->pool];
         rows = rows < OFFERED_MIN ? OFFERED_MIN : rows;
         shard->live_max[call] = (uint32_t)(rows < shard->slot_count / 2 ? rows : shard->slot_count / 2);

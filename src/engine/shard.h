@@ -47,7 +47,7 @@ struct slot {
     uint8_t ring;   /* enum board_ring */
     bool live;
     bool unwanted; /* the Grain is sealed: what comes is discarded */
-    bool started;  /* by a worker, as far as is known */
+    bool started;  /* was seen running when it was cancelled; to be counted when the claim ends */
 };
 
 enum root_phase { ROOT_WAITING, ROOT_READING, ROOT_LIVE, ROOT_COMPLETE, ROOT_LEAVING };

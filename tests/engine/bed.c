@@ -62,6 +62,7 @@ int bed_setup(void **state)
     const char *plugins[] = {getenv("SHEAF_CONFORMANCE_OPS"), getenv("SHEAF_ENGINE_OPS")};
     assert_non_null(bed);
     bed->workers = 2;
+    bed->memory_bytes = UINT64_C(2) << 30;
     bed->log_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_init(&bed->lock, NULL);
     assert_int_equal(sheaf_registry_create(&bed->registry), 0);
@@ -164,7 +165,7 @@ int bed_try_open(struct bed *bed, const char *program, struct sheaf_error *error
 {
     struct sheaf_engine_options options = {.size = sizeof options,
                                            .workers = bed->workers,
-                                           .memory_bytes = UINT64_C(2) << 30,
+                                           .memory_bytes = bed->memory_bytes,
                                            .worker_path = bed->worker_path,
                                            .root_window = bed->window,
                                            .cookie = bed,

@@ -26,6 +26,7 @@ struct bed {
     struct sheaf_engine *engine;
     struct sheaf_run *run;
     uint32_t workers, window; /* of the next bed_open; 0: as the engine likes */
+    uint64_t memory_bytes;
     const char *worker_path;
     int descriptors_before;
     char *ledger; /* of the run closed last */

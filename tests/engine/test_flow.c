@@ -268,6 +268,30 @@ static void test_shards_and_pools(void **state)
     assert_int_equal(bed_number(bed, "n", "grains"), bed_number(bed, "n", "started"));
 }
 
+/* What the compiler allows at most runs, with as many workers as there is memory for. */
+static void test_limits(void **state)
+{
+    struct bed *bed = *state;
+    int64_t numbers[100];
+    uint64_t taken = 0;
+    for (int i = 0; i < 100; i++)
+        numbers[i] = i % 12;
+    bed->workers = 1;
+    bed->memory_bytes = UINT64_C(400) << 20;
+    bed_listen(bed, "wishes for 4096 workers");
+    bed_open(bed, SOURCE "outputs: [y, t]\nsteps:\n- {call: r, op: range, in: s, out: g, pool: a}\n"
+                         "- {expand: g, as: c}\n"
+                         "- {call: n, op: fail_item_if, in: c, out: d, with: {at: [5]}, pool: a, replicas: 4096}\n"
+                         "- {gather: d, mode: partial, as: l}\n- {call: u, op: sum, in: l, out: v, pool: a}\n"
+                         "- {call: q, op: raise_if, in: v, out: y, with: {at: []}, batch: 1048576, pool: a}\n"
+                         "- {call: x, op: to_text, in: y, out: t, pool: a}\n");
+    bed_drive(bed, numbers, 100, take_mixed, &taken);
+    bed_close(bed);
+    assert_int_equal(taken, 100);
+    assert_int_equal(bed_heard(bed, "wishes for 4096 workers"), 1);
+    assert_in_range(bed_number(bed, NULL, "workers"), 1, 5);
+}
+
 /* A program without a Call needs no worker. */
 static void test_no_calls(void **state)
 {
@@ -398,6 +422,7 @@ int main(void)
         TEST(test_stream_is_visible_early),
         TEST(test_state_per_parent),
         TEST(test_shards_and_pools),
+        TEST(test_limits),
         TEST(test_no_calls),
         TEST(test_dead_branch),
         TEST(test_unexpanded_groups),
