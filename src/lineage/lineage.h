@@ -114,7 +114,7 @@ int lineage_fail_root(struct lineage *lineage, uint32_t root, const struct linea
 void lineage_hold(struct lineage *lineage, struct grain grain);
 void lineage_release_hold(struct lineage *lineage, struct grain grain);
 
-/* A worker started the held Grain. Said once per claim; counted once per Grain. */
+/* A worker started the held Grain. Counted once, however often it is said. */
 void lineage_started(struct lineage *lineage, struct grain grain);
 
 /* READY and not sealed: an answer is wanted. */
