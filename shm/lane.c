@@ -109,11 +109,21 @@ int lane_create(const struct lane_shape *shape, struct lane *ret_lane)
     return 0;
 }
 
+/* Word by word: shards that look for a row in every page of a Pool may be reading. They find the row of a dead worker,
+ * which they have released, or none. */
+static void clear_words(void *from, uint64_t bytes)
+{
+    shared_u64 *words = from;
+    for (uint64_t i = 0; i < bytes / sizeof(*words); i++)
+        store_relaxed_u64(&words[i], 0);
+}
+
 void lane_reset(struct lane *lane)
 {
     uint64_t header = sizeof(struct lane_header);
-    memset(own_at(lane, header), 0, lane->layout.completion_data_at - header);
-    memset(orders_at(lane, header), 0, lane->layout.control_data_at - header);
+    static_assert(sizeof(struct lane_header) % sizeof(shared_u64) == 0, "what follows is words");
+    clear_words(own_at(lane, header), lane->layout.completion_data_at - header);
+    clear_words(orders_at(lane, header), lane->layout.control_data_at - header);
     write_headers(lane);
 }
 

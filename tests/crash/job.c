@@ -125,7 +125,8 @@ struct running {
     const struct job_options *options;
     struct job_outcome *outcome;
     struct sheaf_run *run;
-    struct text *lines; /* per root */
+    struct text *lines; /* per root, or NULL */
+    bool *seen;         /* per root */
     uint64_t submitted, done;
     bool ended;
 };
@@ -170,16 +171,40 @@ static void submit(struct running *running)
     sheaf_run_close_input(running->run);
 }
 
+/* The one output is the list of the root's items: root * items_per_root and on. */
+static void check_items(struct running *running, const struct sheaf_result *result,
+                        const struct sheaf_result_info *info)
+{
+    struct sheaf_item item = {.size = sizeof item};
+    struct sheaf_value value;
+    uint64_t count = 0, wanted = running->options->items_per_root;
+    if (info->status != SHEAF_ROOT_OK || sheaf_result_item(result, 0, 0, &item) < 0 || item.outcome != SHEAF_PRESENT) {
+        problem(running->outcome, "root %" PRIu64 " is %s: %s", info->tag, sheaf_root_status_name(info->status),
+                info->message);
+        return;
+    }
+    while (sheaf_list_next(item.value.list, &value) > 0) {
+        if (value.i64 != (int64_t)(info->tag * wanted + count))
+            problem(running->outcome, "root %" PRIu64 ": item %" PRIu64 " is %" PRId64, info->tag, count, value.i64);
+        count++;
+    }
+    if (count != wanted)
+        problem(running->outcome, "root %" PRIu64 " has %" PRIu64 " items", info->tag, count);
+}
+
 static void take_event(struct running *running, const struct sheaf_event *event)
 {
     struct sheaf_result_info info = {.size = sizeof info};
     switch (event->kind) {
     case SHEAF_EVENT_ROOT:
         sheaf_result_info(event->result, &info);
-        if (!running->options->quiet && running->lines[info.tag].used > 0)
+        if (running->seen[info.tag])
             problem(running->outcome, "root %" PRIu64 " came twice", info.tag);
-        if (!running->options->quiet)
+        running->seen[info.tag] = true;
+        if (running->lines)
             put_result(&running->lines[info.tag], event->result, &info);
+        else
+            check_items(running, event->result, &info);
         sheaf_result_acknowledge(event->result);
         running->done++;
         if (running->options->each)
@@ -198,6 +223,18 @@ static void take_event(struct running *running, const struct sheaf_event *event)
     }
 }
 
+/* Hosts look at a run while it goes on. */
+static void look(struct running *running)
+{
+    struct sheaf_progress progress = {.size = sizeof progress};
+    char *ledger = NULL;
+    if (sheaf_run_progress(running->run, &progress) < 0 || progress.submitted != running->submitted)
+        problem(running->outcome, "progress is wrong");
+    if (running->done % 16 == 0 && sheaf_run_ledger(running->run, &ledger) < 0)
+        problem(running->outcome, "there is no ledger");
+    free(ledger);
+}
+
 static void poll_to_the_end(struct running *running)
 {
     while (!running->ended) {
@@ -206,6 +243,7 @@ static void poll_to_the_end(struct running *running)
         sheaf_run_poll(running->run, &event);
         if (event.kind != SHEAF_EVENT_NONE) {
             take_event(running, &event);
+            look(running);
             continue;
         }
         struct pollfd news = {.fd = sheaf_run_descriptor(running->run), .events = POLLIN};
@@ -266,13 +304,14 @@ static void run_all(struct running *running)
     outcome->deaths = atomic_load(&running->run->deaths);
     struct text all = {0};
     put(&all, "%s", "");
-    for (uint64_t root = 0; running->lines && root < running->options->roots; root++) {
-        if (running->lines[root].used == 0)
+    for (uint64_t root = 0; root < running->options->roots; root++) {
+        if (!running->seen[root])
             problem(outcome, "root %" PRIu64 " never came", root);
-        else
+        else if (running->lines)
             for (size_t at = 0; at < running->lines[root].used; at += 512)
                 put(&all, "%.512s", running->lines[root].bytes + at);
-        free(running->lines[root].bytes);
+        if (running->lines)
+            free(running->lines[root].bytes);
     }
     outcome->text = all.bytes;
 }
@@ -307,7 +346,8 @@ void job_run(const struct job_options *options, struct job_outcome *ret_outcome)
                                                   .cookie = ret_outcome,
                                                   .log = on_log};
     struct sheaf_plan *plan = compile(options, registry, &error);
-    running.lines = options->quiet ? NULL : calloc(options->roots, sizeof *running.lines);
+    running.lines = options->items_per_root > 0 ? NULL : calloc(options->roots, sizeof *running.lines);
+    running.seen = calloc(options->roots, sizeof *running.seen);
     if (!plan || sheaf_engine_create(&engine_options, &engine, &error) < 0 ||
         sheaf_run_open(engine, plan, NULL, &running.run, &error) < 0)
         problem(ret_outcome, "the run does not open: %s", error.message);
@@ -318,8 +358,11 @@ void job_run(const struct job_options *options, struct job_outcome *ret_outcome)
     sheaf_plan_destroy(plan);
     sheaf_registry_destroy(registry);
     free(running.lines);
-    if (job_child_count() > 0)
-        problem(ret_outcome, "%u processes are left", job_child_count());
+    free(running.seen);
+    pid_t children[JOB_CHILDREN_MAX];
+    uint32_t left = job_children(children, false);
+    if (left > 0)
+        problem(ret_outcome, "%u processes are left", left);
 }
 
 void job_free(struct job_outcome *outcome)
@@ -329,20 +372,42 @@ void job_free(struct job_outcome *outcome)
     *outcome = (struct job_outcome){0};
 }
 
-uint32_t job_child_count(void)
+/* A worker closes its sandbox when it has started. */
+static bool has_settled(pid_t pid)
+{
+    char path[64], line[128];
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    FILE *file = fopen(path, "re");
+    bool settled = false;
+    while (file && fgets(line, sizeof line, file))
+        settled |= strncmp(line, "NoNewPrivs:\t1", 13) == 0;
+    if (file)
+        fclose(file);
+    return settled;
+}
+
+static int parent_of(const char *process)
+{
+    char path[64];
+    int parent = 0;
+    snprintf(path, sizeof path, "/proc/%.20s/stat", process);
+    FILE *file = fopen(path, "re");
+    if (file && fscanf(file, "%*d (%*[^)]) %*c %d", &parent) != 1)
+        parent = 0;
+    if (file)
+        fclose(file);
+    return parent;
+}
+
+uint32_t job_children(pid_t *ret_children, bool settled)
 {
     uint32_t count = 0;
     DIR *processes = opendir("/proc");
     struct dirent *entry;
-    while (processes && (entry = readdir(processes))) {
-        char path[300];
-        int parent = 0;
-        snprintf(path, sizeof path, "/proc/%.20s/stat", entry->d_name);
-        FILE *file = fopen(path, "re");
-        if (file && fscanf(file, "%*d (%*[^)]) %*c %d", &parent) == 1 && parent == getpid())
-            count++;
-        if (file)
-            fclose(file);
+    while (processes && count < JOB_CHILDREN_MAX && (entry = readdir(processes))) {
+        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+        if (pid > 0 && parent_of(entry->d_name) == getpid() && (!settled || has_settled(pid)))
+            ret_children[count++] = pid;
     }
     if (processes)
         closedir(processes);

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct job_options {
     const char *plugin, *worker, *program; /* paths of both; YAML */
@@ -15,7 +16,7 @@ struct job_options {
     uint64_t roots;
     uint64_t memory_bytes;
     uint32_t window;
-    bool quiet;                                /* no text */
+    uint64_t items_per_root; /* 0: the outcome is a text; else only check that each root gathered its items in order */
     void (*each)(void *cookie, uint64_t done); /* after each root; NULL: none */
     void *cookie;
 };
@@ -30,8 +31,9 @@ struct job_outcome {
 
 void job_run(const struct job_options *options, struct job_outcome *ret_outcome);
 void job_free(struct job_outcome *outcome);
-/* Children of this process that are there now. */
-uint32_t job_child_count(void);
+#define JOB_CHILDREN_MAX 64
+/* Children of this process that are there now; `settled`: only those that are past their start. */
+uint32_t job_children(pid_t *ret_children, bool settled);
 
 /* A program of everything that writes shared memory: streams, rows, batches that raise, lists, state per parent,
  * failures of items and of whole roots. */

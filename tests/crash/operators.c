@@ -51,6 +51,19 @@ static int run_burst(void *state, const struct sheaf_row *row, char *message)
     return host->answer(row, &none, 1);
 }
 
+/* 500 children at once. */
+static int run_spread(void *state, const struct sheaf_row *row, char *message)
+{
+    for (int64_t i = 0; i < 500; i++) {
+        struct sheaf_value child = {.kind = SHEAF_I64, .i64 = row->inputs[0].i64 * 500 + i};
+        int status = host->append(row, 0, &child);
+        if (status < 0)
+            return status;
+    }
+    struct sheaf_value none = {.kind = SHEAF_NONE};
+    return host->answer(row, &none, 1);
+}
+
 /* Fails the root for one of its items. */
 static int run_guard(void *state, const struct sheaf_row *row, char *message)
 {
@@ -183,6 +196,7 @@ static const struct sheaf_port lists[] = {{"pictures", SHEAF_LIST_OF(SHEAF_BYTES
 static const struct sheaf_operator operators[] = {
     OPERATOR("crash.id", any, any, .run = run_id),
     OPERATOR("crash.burst", number, numbers, .run = run_burst),
+    OPERATOR("crash.spread", number, numbers, .run = run_spread),
     OPERATOR("crash.guard", number, number, .run = run_guard, .widest_failure = SHEAF_SCOPE_ROOT),
     OPERATOR("crash.paint", number, bytes_port, .run = run_paint),
     OPERATOR("crash.words", bytes_port, words_port, .run = run_words),

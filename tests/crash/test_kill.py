@@ -234,7 +234,8 @@ def test_engine(checks, ground, chance, kills):
         name = f"tree{trees}"
         process = ground.start(name)
         seen = set()
-        deadline = time.monotonic() + chance.uniform(0, ground.duration_s)
+        begun = time.monotonic()
+        deadline = begun + chance.uniform(0, 1.3 * ground.duration_s)
         while time.monotonic() < deadline and process.poll() is None:
             seen.update(children_of(process.pid))
             time.sleep(0.02)
@@ -242,7 +243,8 @@ def test_engine(checks, ground, chance, kills):
         process.kill()
         process.communicate()
         checks.expect(not wait_gone(seen, 2), f"kill {number}: workers live on")
-        ground.check_journal(name, False, resumed=True)
+        named = ground.check_journal(name, False, resumed=True)
+        print(f"kill {number}: {time.monotonic() - begun:.2f} s, exit {process.returncode}, {named} sources are done")
         if process.returncode != -signal.SIGKILL:  # it had ended: a whole tree
             ground.compare(name, resumed)
             shutil.rmtree(ground.tree(name))
