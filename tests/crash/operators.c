@@ -115,7 +115,7 @@ static int run_words(void *state, const struct sheaf_row *row, char *message)
 static int run_weigh(void *state, const struct sheaf_batch *batch, char *message)
 {
     for (uint32_t at = 0; at < batch->row_count; at++) {
-        if (batch->rows[at]->inputs[0].i64 % 23 == 99) {
+        if (batch->rows[at]->inputs[0].i64 % 23 == 9) {
             snprintf(message, 512, "one of them is bad");
             return -EIO;
         }
