@@ -98,7 +98,6 @@ int board_create(const struct board_shape *shape, struct board *ret_board)
     }
     set_views(&board);
     struct board_header header = make_header(&board);
-    memcpy(board.open.base, &header, sizeof(header));
     memcpy(board.notice.base, &header, sizeof(header));
     *ret_board = board;
     return 0;
@@ -111,21 +110,15 @@ int board_commit_dispatches(const struct board *board, uint32_t grain_count)
     return segment_commit(&board->notice, board->layout.dispatches_at, dispatch_table_bytes(grain_count));
 }
 
-void board_restore_header(const struct board *board)
-{
-    struct board_header header = make_header(board);
-    memcpy(board->open.base, &header, sizeof(header));
-}
-
-/* The header in `notice`, which workers cannot write, is the one that counts; its twin in `open` must agree. */
+/* The header in `notice`, which workers cannot write, is the one that counts. What `open` says is not looked at: any
+ * worker may have written over it, and its replacement must be able to attach. */
 static int adopt_header(struct board *board)
 {
-    struct board_header header, twin;
+    struct board_header header;
     if (board->open.size_bytes < sizeof(header) || board->notice.size_bytes < sizeof(header))
         return -EBADMSG;
     memcpy(&header, board->notice.base, sizeof(header));
-    memcpy(&twin, board->open.base, sizeof(twin));
-    if (header.magic != BOARD_MAGIC || header.version != BOARD_VERSION || memcmp(&header, &twin, sizeof(header)) != 0)
+    if (header.magic != BOARD_MAGIC || header.version != BOARD_VERSION)
         return -EBADMSG;
     board->shape = header.shape;
     if (board_plan(&board->shape, &board->layout))

@@ -4,7 +4,7 @@
  *
  * `open` is written by the workers too: slots and heads of the ready rings, the event counts. `notice` is written by
  * the shard and mapped read-only by workers: tails and epochs, the words `ready`, `coming`, `go` and `overflow` of each
- * Call, and the dispatch table. Both begin with the same header, from which every process computes the same layout.
+ * Call, and the dispatch table. `notice` begins with a header, from which every process computes the same layout.
  *
  * A worker parks on ONE event count: that of its Pool. With several shards it is the one in the board of shard 0, which
  * all shards and the supervisor bump. Each shard sleeps on the `shard` event count of its own board, which workers bump
@@ -93,9 +93,6 @@ int board_commit_dispatches(const struct board *board, uint32_t grain_count);
 /* A worker: map what came by descriptor; owned by the board from success on. -EBADMSG: not of this version or damaged.
  */
 int board_attach(int open_descriptor, int notice_descriptor, struct board *ret_board);
-
-/* The shard: the header of `open`, which a worker may have spoiled, as it was made; else no new worker could attach. */
-void board_restore_header(const struct board *board);
 
 void board_release(struct board *board);
 

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* Known by number: the headers of the oldest supported distribution lack some of them. */
@@ -93,20 +92,20 @@ int segment_create(const char *label, uint64_t size_bytes, struct segment *ret_s
 
 int segment_attach(int descriptor, bool writable, struct segment *ret_segment)
 {
-    struct stat file;
     int seals = fcntl(descriptor, F_GET_SEALS);
     int flags = fcntl(descriptor, F_GETFL);
-    if (seals < 0 || flags < 0 || fstat(descriptor, &file))
+    off_t size_bytes = lseek(descriptor, 0, SEEK_END); /* not fstat: a sealed worker may come here */
+    if (seals < 0 || flags < 0 || size_bytes < 0)
         return errno == EBADF ? -EBADF : -EINVAL;
-    if ((seals & SEGMENT_SEALS) != SEGMENT_SEALS || file.st_size <= 0)
+    if ((seals & SEGMENT_SEALS) != SEGMENT_SEALS || size_bytes == 0)
         return -EINVAL;
     if (writable && (flags & O_ACCMODE) != O_RDWR)
         return -EACCES;
     void *base;
-    int status = map_aligned(descriptor, (uint64_t)file.st_size, writable, &base);
+    int status = map_aligned(descriptor, (uint64_t)size_bytes, writable, &base);
     if (status)
         return status;
-    *ret_segment = (struct segment){base, (uint64_t)file.st_size, descriptor, writable};
+    *ret_segment = (struct segment){base, (uint64_t)size_bytes, descriptor, writable};
     return 0;
 }
 
@@ -213,6 +212,13 @@ int segment_touch(const struct segment *segment, uint64_t offset, uint64_t lengt
         (void)byte;
     }
     return 0;
+}
+
+void segment_drop_descriptor(struct segment *segment)
+{
+    if (segment->descriptor >= 0)
+        close(segment->descriptor);
+    segment->descriptor = -1;
 }
 
 void segment_release(struct segment *segment)

@@ -66,6 +66,9 @@ enum segment_backing segment_advise_huge(const struct segment *segment, uint64_t
 /* Fault a committed range into this process's page tables ahead of use (writable or read-only). 0 or negative errno. */
 int segment_touch(const struct segment *segment, uint64_t offset, uint64_t length_bytes);
 
+/* Close the descriptor and keep the mapping: for a process that will never commit, map or hand on any more. */
+void segment_drop_descriptor(struct segment *segment);
+
 /* Unmap and close. The segment is SEGMENT_NONE afterwards; releasing that again is fine. */
 void segment_release(struct segment *segment);
 
