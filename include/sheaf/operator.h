@@ -9,7 +9,7 @@
  *
  * The life of an operator in a worker process:
  *
- *     open -> [sandbox closes] -> run, run, ... evict, run ... -> close
+ *     open -> [sandbox closes: no files, no network] -> run, run, ... evict, run ... -> close
  *
  * An operator must not open files or sockets once the sandbox is closed; docs/OPERATING.md says what is enforced.
  *

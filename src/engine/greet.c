@@ -159,6 +159,7 @@ int greet_send(struct sheaf_run *run, uint32_t worker, uint32_t generation, int 
             .pool = who->pool,
             .node = who->node,
             .crowded = run->worker_count + run->shard_count > topo_machine(run->engine->topo)->usable_cores,
+            .heap_limit_bytes = run->budget.heap_bytes,
             .run_id = run->run_id,
             .data_path = run->engine->data_path,
             .lane_own_fd = who->lane.own.descriptor,

@@ -162,7 +162,6 @@ void recover_death(struct shard *shard, const struct message_worker *message)
         sweep_page(&recovery);
         completion_reader_close(&link->completions);
     }
-    board_restore_header(&shard->board);
     link->attached = false;
     link->pending_count = 0;
     hold_drop_worker(shard, message->worker);

@@ -82,6 +82,7 @@ struct attach_hello {
     bool crowded;        /* processes outnumber cores: never spin */
     enum attach_integrity integrity;
     uint64_t payload_limit_bytes; /* most payload bytes this worker may ever lease; 0: not limited */
+    uint64_t heap_limit_bytes;    /* private memory over which the engine ends it; 0: not limited */
     const char *run_id;
     const char *data_path; /* data folder for operators, or NULL */
 

@@ -3,8 +3,8 @@
  * Runs of pages in the chunks a worker has leased.
  *
  * Payload memory is leased to a worker in chunks of 2 MiB, in segments it may write. This hands out runs of 4 KiB pages
- * from them, across neighbouring chunks, and takes them back; a chunk's memory is committed and faulted in when its
- * first page is handed out, so that a lease is a limit and not an allocation. The book-keeping lies in private memory.
+ * from them, across neighbouring chunks, and takes them back; a chunk's memory is faulted in when its first page is
+ * handed out. The book-keeping lies in private memory.
  *
  * For the one thread of a worker. Nothing here asks for more chunks: see payload.h.
  */

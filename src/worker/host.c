@@ -18,10 +18,25 @@ void host_adopt(struct sheaf_worker *worker)
     thread_worker = worker;
 }
 
-/* The row behind what an operator passed, or NULL when it may not use it now. */
-static struct worker_row *open_row(const struct sheaf_row *row)
+/* The row behind what an operator passed, or NULL: it passed a pointer that is none of ours, or a copy of a row that is
+ * over and whose place another one has. (A worker that was attached on another thread is taken at its word.) */
+static struct worker_row *row_behind(const struct sheaf_row *row)
 {
     struct worker_row *own = row != NULL ? row->host_row : NULL;
+    if (own == NULL)
+        return NULL;
+    if (thread_worker != NULL) {
+        uint64_t at = (uint64_t)(uintptr_t)own - (uint64_t)(uintptr_t)thread_worker->rows;
+        if (at >= thread_worker->row_limit * sizeof *own || at % sizeof *own != 0)
+            return NULL;
+    }
+    return own->phase != ROW_FREE && own->row.key == row->key ? own : NULL;
+}
+
+/* As row_behind, when the operator may use it now. */
+static struct worker_row *open_row(const struct sheaf_row *row)
+{
+    struct worker_row *own = row_behind(row);
     return own != NULL && own->phase == ROW_RUNNING && own->end == ROW_OPEN ? own : NULL;
 }
 
@@ -237,7 +252,7 @@ static int host_answer(const struct sheaf_row *public_row, const struct sheaf_va
 {
     struct worker_row *row = open_row(public_row);
     if (row == NULL) {
-        struct worker_row *answered = public_row != NULL ? public_row->host_row : NULL;
+        struct worker_row *answered = row_behind(public_row);
         if (answered != NULL && answered->phase == ROW_RUNNING)
             return row_breach(answered, "the row was answered twice");
         return -EINVAL;
@@ -276,7 +291,7 @@ static int host_fail(const struct sheaf_row *public_row, enum sheaf_scope scope,
 {
     struct worker_row *row = open_row(public_row);
     if (row == NULL) {
-        struct worker_row *ended = public_row != NULL ? public_row->host_row : NULL;
+        struct worker_row *ended = row_behind(public_row);
         if (ended != NULL && ended->phase == ROW_RUNNING)
             return row_breach(ended, "the row was failed after it had been answered or failed");
         return -EINVAL;
@@ -307,9 +322,9 @@ static int host_file_descriptor(const struct sheaf_row *public_row, const struct
 
 static void host_log(const struct sheaf_row *public_row, int level, const char *format, ...)
 {
-    struct worker_row *row = public_row != NULL ? public_row->host_row : NULL;
+    struct worker_row *row = row_behind(public_row);
     struct sheaf_worker *worker = row != NULL ? row->worker : thread_worker;
-    if (worker == NULL || (row != NULL && row->phase == ROW_FREE))
+    if (worker == NULL)
         return;
     char text[COMPLETION_TEXT_BYTES_MAX];
     va_list values;
@@ -335,7 +350,7 @@ static void host_log(const struct sheaf_row *public_row, int level, const char *
 
 static int host_cancelled(const struct sheaf_row *public_row)
 {
-    struct worker_row *row = public_row != NULL ? public_row->host_row : NULL;
+    struct worker_row *row = row_behind(public_row);
     if (row == NULL || row->phase != ROW_RUNNING)
         return 1;
     orders_poll(row->worker);

@@ -13,6 +13,7 @@
 #include "worker/attach.h"
 #include "worker/operators.h"
 #include "worker/sandbox.h"
+#include "worker/worker.h"
 
 #define MESSAGE_BYTES 512u
 
@@ -69,6 +70,38 @@ static int serve(struct sheaf_worker *worker, const struct operators *operators)
     }
 }
 
+/* Said by the first worker of a run only: the others run on the same kernel. */
+static void say_what_is_open(struct sheaf_worker *worker, const struct sandbox_state *state)
+{
+    const struct sheaf_host *host = sheaf_worker_host(worker);
+    if (worker->hello.worker != 0 || worker->hello.generation > 1)
+        return;
+    if (state->off) {
+        host->log(NULL, 2, "the sandbox is off: operators may open files and connections");
+        return;
+    }
+    if (!state->filtered)
+        host->log(NULL, 2, "this kernel has no seccomp: operators may open connections and start processes%s",
+                  state->landlock > 0 ? "" : ", and open files");
+    if (state->landlock == 0)
+        host->log(NULL, 1, "this kernel has no Landlock: seccomp alone keeps operators from files");
+}
+
+static int seal(struct sheaf_worker *worker)
+{
+    struct sandbox_options options = {
+        .profile = SANDBOX_CPU,
+        .socket = worker->socket,
+        .heap_growth_bytes = 2 * worker->hello.heap_limit_bytes,
+    };
+    struct sandbox_state state;
+    worker_drop_descriptors(worker);
+    int status = sandbox_close(&options, &state);
+    if (status == 0)
+        say_what_is_open(worker, &state);
+    return status;
+}
+
 static int work(struct sheaf_worker *worker)
 {
     char line[ATTACH_LINE_BYTES] = "";
@@ -78,7 +111,7 @@ static int work(struct sheaf_worker *worker)
         sheaf_worker_ready(worker, status, line);
         return status;
     }
-    status = sandbox_close();
+    status = seal(worker);
     if (status < 0) {
         snprintf(line, sizeof line, "the sandbox cannot be closed: %s", strerror(-status));
         sheaf_worker_ready(worker, status, line);

@@ -59,6 +59,13 @@ int payload_map_add(struct payload_map *map, uint32_t number, int descriptor, bo
     return 0;
 }
 
+void payload_map_drop_descriptors(struct payload_map *map)
+{
+    for (uint32_t number = 0; number < map->limit; number++)
+        if (map->segments[number] != NULL)
+            segment_drop_descriptor(map->segments[number]);
+}
+
 const struct segment *payload_map_segment(const struct payload_map *map, uint32_t number)
 {
     return number < map->limit ? map->segments[number] : NULL;

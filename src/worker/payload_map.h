@@ -27,6 +27,9 @@ void payload_map_done(struct payload_map *map);
 /* Takes the descriptor over from success on. -EINVAL, -EEXIST, -ENOMEM, or of segment_attach. */
 int payload_map_add(struct payload_map *map, uint32_t number, int descriptor, bool writable);
 
+/* Closes the descriptors of what is mapped now; the mappings stay. */
+void payload_map_drop_descriptors(struct payload_map *map);
+
 /* The mapped segment, or NULL. */
 const struct segment *payload_map_segment(const struct payload_map *map, uint32_t number);
 

@@ -187,6 +187,17 @@ void sheaf_worker_detach(struct sheaf_worker *worker)
     free(worker);
 }
 
+void worker_drop_descriptors(struct sheaf_worker *worker)
+{
+    segment_drop_descriptor(&worker->lane.own);
+    segment_drop_descriptor(&worker->lane.orders_segment);
+    for (uint32_t shard = 0; shard < worker->hello.shard_count; shard++) {
+        segment_drop_descriptor(&worker->links[shard].board.open);
+        segment_drop_descriptor(&worker->links[shard].board.notice);
+    }
+    payload_map_drop_descriptors(&worker->map);
+}
+
 /* ---- the public functions ---- */
 
 uint32_t sheaf_worker_call_count(const struct sheaf_worker *worker)

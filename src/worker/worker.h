@@ -146,6 +146,11 @@ struct sheaf_worker {
 
 uint64_t now_ns(void);
 
+/* --- worker.c --- */
+
+/* Closes every descriptor of shared memory: all of it is mapped. */
+void worker_drop_descriptors(struct sheaf_worker *worker);
+
 /* --- orders.c --- */
 
 /* Takes in what the shards say. Evictions wait while an operator is inside. */

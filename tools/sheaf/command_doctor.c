@@ -84,6 +84,7 @@ int command_doctor(const struct settings *settings)
     doctor_processors(&doctor);
     doctor_memory(&doctor);
     doctor_io(&doctor);
+    doctor_sandbox(&doctor);
     check_engine(&doctor);
     check_operators(&doctor);
     check_pipeline(&doctor);

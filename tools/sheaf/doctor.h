@@ -17,6 +17,7 @@ void doctor_report(struct doctor *doctor, enum finding finding, const char *what
 
 void doctor_memory(struct doctor *doctor);     /* memfd, huge pages, memlock, cgroup */
 void doctor_io(struct doctor *doctor);         /* io_uring, descriptors, processes */
+void doctor_sandbox(struct doctor *doctor);    /* seccomp, Landlock */
 void doctor_processors(struct doctor *doctor); /* cores, NUMA nodes, GPUs */
 
 #endif

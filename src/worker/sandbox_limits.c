@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "worker/sandbox.h"
+
+/* Private memory as the kernel counts it against RLIMIT_DATA; 0 when it does not say. */
+static uint64_t data_bytes(void)
+{
+    FILE *file = fopen("/proc/self/status", "re");
+    char line[256];
+    unsigned long long kib = 0;
+    while (file != NULL && fgets(line, sizeof line, file) != NULL)
+        if (sscanf(line, "VmData: %llu kB", &kib) == 1)
+            break;
+    if (file != NULL)
+        fclose(file);
+    return kib << 10;
+}
+
+static int limit(__rlimit_resource_t resource, rlim_t most)
+{
+    struct rlimit now;
+    if (getrlimit(resource, &now) < 0)
+        return -errno;
+    rlim_t value = now.rlim_cur < most ? now.rlim_cur : most; /* RLIM_INFINITY is the largest */
+    struct rlimit frozen = {value, value};
+    return setrlimit(resource, &frozen) < 0 ? -errno : 0;
+}
+
+int sandbox_limit(const struct sandbox_options *options)
+{
+    /* What a row does to this process must not fill the disk with its memory. */
+    int status = limit(RLIMIT_CORE, 0);
+    if (status == 0)
+        status = limit(RLIMIT_NPROC, RLIM_INFINITY);
+    if (status == 0)
+        status = limit(RLIMIT_NOFILE, RLIM_INFINITY);
+    if (status < 0 || options->heap_growth_bytes == 0)
+        return status;
+    /* Address space in use, not resident memory: twice as much as anybody should need does no harm and stops an
+     * allocator that runs away faster than the engine looks. Shared mappings do not count. Not RLIMIT_AS, which the
+     * segments alone would exceed. */
+    status = limit(RLIMIT_DATA, data_bytes() + options->heap_growth_bytes);
+    /* A file in memory is the only one it can still make: no larger than the heap could be. */
+    return status < 0 ? status : limit(RLIMIT_FSIZE, options->heap_growth_bytes);
+}
