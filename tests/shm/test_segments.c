@@ -252,14 +252,28 @@ static void a_board_that_lies_is_refused(void **state)
     crooked.ring_capacity[1] = 17;
     assert_int_equal(board_create(&crooked, &board), -EINVAL);
     assert_int_equal(board_create(&board_shape, &board), 0);
-    struct board_header *open_header = board.open.base, *notice_header = board.notice.base;
-    open_header->shape.dispatch_capacity = notice_header->shape.dispatch_capacity = 1u << 20;
+    struct board_header *notice_header = board.notice.base;
+    notice_header->shape.dispatch_capacity = 1u << 20;
     int notice;
     assert_int_equal(segment_open_read_only(&board.notice, &notice), 0);
     int open_descriptor = twin(&board.open);
     assert_int_equal(board_attach(open_descriptor, notice, &view), -EBADMSG);
     close(open_descriptor);
     close(notice);
+    board_release(&board);
+}
+
+/* What a worker wrote over must not keep its replacement out. */
+static void a_scribbled_board_is_attached_to(void **state)
+{
+    struct board board, view;
+    int notice;
+    assert_int_equal(board_create(&board_shape, &board), 0);
+    memset(board.open.base, 0xff, board.open.size_bytes);
+    assert_int_equal(segment_open_read_only(&board.notice, &notice), 0);
+    assert_int_equal(board_attach(twin(&board.open), notice, &view), 0);
+    assert_int_equal(view.shape.call_count, board_shape.call_count);
+    board_release(&view);
     board_release(&board);
 }
 
@@ -271,6 +285,7 @@ int main(void)
         cmocka_unit_test(what_is_no_segment_is_refused),      cmocka_unit_test(a_lane_joins_two_views),
         cmocka_unit_test(a_lane_of_another_shape_is_refused), cmocka_unit_test(a_board_keeps_its_rings_apart),
         cmocka_unit_test(a_board_reaches_another_process),    cmocka_unit_test(a_board_that_lies_is_refused),
+        cmocka_unit_test(a_scribbled_board_is_attached_to),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -112,6 +112,7 @@ static void test_hello_arrives_whole(void **state)
                                  .crowded = true,
                                  .integrity = ATTACH_INTEGRITY_CRASH,
                                  .payload_limit_bytes = 5,
+                                 .heap_limit_bytes = 6,
                                  .run_id = "run",
                                  .lane_own_fd = segments[2].fd,
                                  .lane_orders_fd = -1,
