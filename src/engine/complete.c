@@ -24,6 +24,15 @@ struct raised_rows {
 
 /* ---- orders to a worker ---- */
 
+void link_kill(struct shard *shard, uint32_t worker, const char *why)
+{
+    struct link *link = &shard->links[worker];
+    if (!link->attached || link->killed)
+        return;
+    link->killed = true;
+    supervisor_kill(shard->run->supervisor, worker, link->generation, why);
+}
+
 static bool pending_push(struct link *link, const struct control *order)
 {
     if (link->pending_count == link->pending_capacity) {
@@ -57,12 +66,12 @@ static void wake_for_order(struct shard *shard, uint32_t worker, enum control_ki
 void link_flush(struct shard *shard, uint32_t worker)
 {
     struct link *link = &shard->links[worker];
-    while (link->attached && link->pending_count > 0) {
+    while (link->attached && !link->killed && link->pending_count > 0) {
         int result = control_write(&link->control, &link->pending[link->pending_first]);
         if (result == -EAGAIN)
             return;
         if (result < 0) {
-            supervisor_kill(shard->run->supervisor, worker, "it damaged its control ring");
+            link_kill(shard, worker, "it damaged its control ring");
             return;
         }
         wake_for_order(shard, worker, link->pending[link->pending_first].kind);
@@ -424,6 +433,14 @@ static void take_log(struct shard *shard, uint32_t worker, const struct completi
             record->text);
 }
 
+/* Only a worker of the Pool can have the row, it must have unlinked it from its ring, and a recalled one is only
+ * released. */
+static bool may_report(struct shard *shard, uint32_t worker, const struct slot *slot, const struct completion *record)
+{
+    return shard->plan->calls[slot->grain.call].pool == shard->run->workers[worker].pool &&
+           slot_in_ring(shard, slot) == READY_GONE && (!slot->recalled || record->kind == COMPLETION_RELEASED);
+}
+
 static void take_record(struct shard *shard, uint32_t worker, const struct completion *record)
 {
     if (record->kind == COMPLETION_LOG) {
@@ -437,6 +454,10 @@ static void take_record(struct shard *shard, uint32_t worker, const struct compl
     struct slot *slot = slot_find(shard, record->grain, record->number);
     if (!slot)
         return; /* stale or invented: nothing of it is believed */
+    if (!may_report(shard, worker, slot, record)) {
+        link_kill(shard, worker, "it reported a row that it does not have");
+        return;
+    }
     /* Before anything else happens in lineage: it might suppress rows that are being collected. */
     if (record->kind != COMPLETION_RAISED && record->kind != COMPLETION_RELEASED)
         raised_flush(shard);
@@ -480,7 +501,7 @@ static uint32_t drain(struct shard *shard, uint32_t worker)
         event_count_bump(shard->run->workers[worker].lane.events); /* it may wait for room */
     }
     if (result == -EBADMSG)
-        supervisor_kill(shard->run->supervisor, worker, "it wrote a damaged record");
+        link_kill(shard, worker, "it wrote a damaged record");
     return taken;
 }
 
@@ -528,14 +549,16 @@ static void grant(struct shard *shard, uint32_t worker)
     const struct sheaf_run *run = shard->run;
     struct link *link = &shard->links[worker];
     uint64_t wanted = load_acquire_u64(&run->workers[worker].lane.counters->wanted_chunks);
-    if (shard->number != 0 || wanted <= link->granted)
+    if (shard->number != 0 || wanted <= link->granted || wanted == link->refused)
         return;
     uint64_t more = wanted - link->granted, share = run->budget.value_bytes / PAYLOAD_CHUNK_BYTES;
     uint64_t all = (run->budget.total_bytes - run->budget.fixed_bytes) / 2 / PAYLOAD_CHUNK_BYTES;
-    if (more > all)
+    if (more > all) {
+        link->refused = wanted;
         link_order(shard, worker, CONTROL_CHUNK, payload_worker_segment(run->payload, worker), CONTROL_NO_CHUNK);
-    else if (wanted <= share || stands_still(shard, worker))
+    } else if (wanted <= share || stands_still(shard, worker)) {
         give_chunks(shard, worker, more);
+    }
 }
 
 uint32_t complete_step(struct shard *shard)

@@ -50,6 +50,7 @@ static struct slot *slot_take(struct shard *shard, struct grain grain)
     shard->live_of_call[grain.call]++;
     assert(!slot->live && !slot->built);
     slot->live = true;
+    slot->recalled = false;
     slot->unwanted = slot->started = false;
     slot->grain = grain;
     slot->number = dispatch_next_number(slot->number);

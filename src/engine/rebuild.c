@@ -48,7 +48,7 @@ static void rebuild_if_quiet(struct shard *shard, uint32_t pool)
     for (uint32_t i = 0; i < run->pool_count[pool]; i++) {
         struct link *link = &shard->links[run->pool_first[pool] + i];
         if (link->awaits_rebuild)
-            supervisor_recovered(run->supervisor, run->pool_first[pool] + i);
+            supervisor_recovered(run->supervisor, run->pool_first[pool] + i, true);
         link->awaits_rebuild = false;
     }
 }
@@ -62,7 +62,7 @@ void rebuild_want(struct shard *shard, uint32_t pool, const char *why)
     run_log(run, 2, "pool %s: shared memory is damaged: %s; its workers are replaced and its rings made anew",
             shard->plan->pools[pool].name, why);
     for (uint32_t i = 0; i < run->pool_count[pool]; i++)
-        supervisor_kill(run->supervisor, run->pool_first[pool] + i, why);
+        link_kill(shard, run->pool_first[pool] + i, why);
     rebuild_if_quiet(shard, pool);
 }
 

@@ -46,7 +46,7 @@ static uint32_t recall_claimed(struct shard *shard, const struct claim_page *pag
         if (!slot || slot->unwanted || slot_in_ring(shard, slot) != READY_GONE ||
             claim_page_recall(page, i, row.grain, row.number) != CLAIM_RECALLED)
             continue;
-        slot->unwanted = true;
+        slot->unwanted = slot->recalled = true;
         sched_requeue_uncharged(shard->sched, slot->grain);
         recalled++;
     }

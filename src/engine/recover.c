@@ -20,12 +20,15 @@ void recover_attached(struct shard *shard, const struct message_worker *message)
     }
     spsc_writer_open(&link->control, &control);
     link->attached = true;
+    link->killed = false;
+    link->generation = message->generation;
+    link->refused = 0;
     link->rows_done = 0;
     link->damaged = 0;
     link->granted = (uint32_t)load_relaxed_u64(&lane->orders->granted_chunks);
     link_flush(shard, message->worker);
     if (shard->pools[shard->run->workers[message->worker].pool].rebuilding)
-        supervisor_kill(shard->run->supervisor, message->worker, "its Pool's rings are being made anew");
+        link_kill(shard, message->worker, "its Pool's rings are being made anew");
 }
 
 struct recovery {
@@ -127,8 +130,9 @@ static void charge(struct recovery *recovery, const struct claim_row *rows, uint
     shard_settle(shard);
 }
 
-/* Rows are only read: with several shards each takes its own, and the lane is reset as a whole before its next use. */
-static void sweep_page(struct recovery *recovery)
+/* Rows are only read: with several shards each takes its own, and the lane is reset as a whole before its next use.
+ * True: some row was running. */
+static bool sweep_page(struct recovery *recovery)
 {
     struct shard *shard = recovery->shard;
     const struct claim_page *page = &shard->run->workers[recovery->death->worker].lane.claims;
@@ -149,6 +153,7 @@ static void sweep_page(struct recovery *recovery)
             recover_give_back(shard, slot);
     }
     charge(recovery, guilty, guilty_count, running);
+    return running > 0;
 }
 
 void recover_death(struct shard *shard, const struct message_worker *message)
@@ -156,15 +161,16 @@ void recover_death(struct shard *shard, const struct message_worker *message)
     struct link *link = &shard->links[message->worker];
     struct recovery recovery = {.shard = shard, .death = message};
     memcpy(recovery.text, message->text, sizeof message->text);
+    bool to_blame = false;
     if (link->attached) {
         complete_drain(shard, message->worker);
         sweep_rings(shard, message->worker);
-        sweep_page(&recovery);
+        to_blame = sweep_page(&recovery) || link->rows_done > 0;
         completion_reader_close(&link->completions);
     }
     link->attached = false;
     link->pending_count = 0;
     hold_drop_worker(shard, message->worker);
     if (!rebuild_delays(shard, message->worker))
-        supervisor_recovered(shard->run->supervisor, message->worker);
+        supervisor_recovered(shard->run->supervisor, message->worker, to_blame);
 }

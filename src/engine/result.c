@@ -105,6 +105,7 @@ struct todo {
 
 struct copying {
     struct shard *shard;
+    uint64_t elements; /* of workers' lists so far */
     struct block **blocks;
     struct todo *todo;
 };
@@ -203,7 +204,10 @@ static int copy_block_list(struct copying *copying, const struct todo *todo)
     const struct segment *memory = payload_segment(payload, todo->ref.segment);
     uint64_t bytes = sizeof(struct list_block) + todo->ref.length * sizeof(struct value_ref);
     const struct list_block *block = todo->ref.length > UINT32_MAX ? NULL : segment_at(memory, todo->ref.offset, bytes);
-    if (!block)
+    /* References may name one list many times over: no honest list has more elements than its segment has room for. */
+    copying->elements += todo->ref.length;
+    if (!block || todo->ref.offset % _Alignof(struct list_block) != 0 ||
+        copying->elements > memory->size_bytes / sizeof(struct value_ref))
         return -ERANGE;
     const struct value_ref *elements = (const struct value_ref *)(block + 1);
     list->values = block_alloc(copying->blocks, (todo->ref.length + 1) * sizeof *list->values);

@@ -126,6 +126,19 @@ static int fill_source(struct sheaf_run *run, struct root *root, uint32_t index,
     return leaf_copy_in(run->payload, shard, value, &root->sources[index]);
 }
 
+/* What a submission that failed had already copied in. */
+static void free_sources(struct sheaf_run *run, struct root *root)
+{
+    for (uint32_t i = 0; i < root->source_count; i++) {
+        const struct value_ref *ref = &root->sources[i];
+        uint64_t offset, bytes;
+        if (ref->segment == VALUE_INLINE)
+            continue;
+        source_run(run->payload, ref, &offset, &bytes);
+        payload_run_free(run->payload, ref->segment - 1u, offset, bytes);
+    }
+}
+
 int sheaf_run_submit(struct sheaf_run *run, const struct sheaf_submission *submission, uint64_t *ret_root,
                      struct sheaf_error *error)
 {
@@ -152,8 +165,15 @@ int sheaf_run_submit(struct sheaf_run *run, const struct sheaf_submission *submi
     for (uint32_t i = 0; i < run->plan->source_count && result == 0; i++)
         result = fill_source(run, root, i, &submission->values[i], error);
     if (result < 0) {
+        if (result == -ENOMEM && root && payload_shard_bytes(run->payload) > 0) {
+            result = -EAGAIN; /* memory comes back as roots are done with */
+            run->want_space = true;
+            run->space_after = run->acknowledged + 1;
+        }
         if (error)
             error->code = result;
+        if (root)
+            free_sources(run, root);
         root_free(root);
         free(message);
         return result;
@@ -196,6 +216,12 @@ int sheaf_run_descriptor(const struct sheaf_run *run)
     return run->inbox_fd;
 }
 
+/* A submit that was refused may work now. */
+static bool has_space(const struct sheaf_run *run)
+{
+    return run->want_space && run->submitted - run->acknowledged < run->window && run->acknowledged >= run->space_after;
+}
+
 static struct message *next_message(struct sheaf_run *run)
 {
     if (!run->taken) {
@@ -215,7 +241,7 @@ static void keep_readable(struct sheaf_run *run)
 {
     uint64_t one = 1;
     bool end = run->closed && !run->ended && run->acknowledged == run->submitted;
-    bool space = run->want_space && run->submitted - run->acknowledged < run->window;
+    bool space = has_space(run);
     if (run->taken || end || space)
         (void)!write(run->inbox_fd, &one, sizeof one);
 }
@@ -246,7 +272,7 @@ int sheaf_run_poll(struct sheaf_run *run, struct sheaf_event *ret_event)
     struct message *message = next_message(run);
     if (message) {
         deliver(run, message, &event);
-    } else if (run->want_space && run->submitted - run->acknowledged < run->window && !run->closed) {
+    } else if (has_space(run) && !run->closed) {
         run->want_space = false;
         event.kind = SHEAF_EVENT_SPACE;
     } else if (run->closed && !run->ended && run->acknowledged == run->submitted) {

@@ -70,6 +70,7 @@ struct sheaf_run {
     int inbox_fd;          /* eventfd: something was posted */
     struct message *taken; /* messages taken and not yet polled */
     uint64_t submitted, acknowledged;
+    uint64_t space_after; /* acknowledged roots before memory that a submit wanted can have come back */
     uint64_t finished[5]; /* by enum sheaf_root_status */
     uint32_t window;
     bool closed, want_space, ended;
@@ -130,6 +131,7 @@ enum worker_end {
 struct message_worker { /* ATTACHED, DEATH */
     struct message message;
     uint32_t worker;
+    uint32_t generation; /* ATTACHED: of the process that comes */
     enum worker_end end;
     uint32_t grain; /* TIMED_OUT: the row that was over its deadline, as its claim page named it */
     uint64_t number;

@@ -305,6 +305,23 @@ static void free_roots(struct root *root)
     }
 }
 
+/* What was still in the inbox when the shard stopped. */
+static void drop_messages(struct shard *shard)
+{
+    struct message *message = mailbox_take(&shard->inbox);
+    while (message) {
+        struct message *next = message->next;
+        if (message->kind == MESSAGE_ACKNOWLEDGE) {
+            result_free((struct sheaf_result *)message);
+        } else {
+            if (message->kind == MESSAGE_SUBMIT)
+                root_free(((struct message_submit *)message)->root);
+            free(message);
+        }
+        message = next;
+    }
+}
+
 static void free_slots(struct shard *shard)
 {
     for (uint32_t i = 0; shard->slots && i < shard->slot_count; i++) {
@@ -335,6 +352,7 @@ void shard_destroy(struct shard *shard)
     for (uint32_t i = 0; shard->rings && i < shard->plan->call_count * BOARD_RINGS; i++)
         ready_producer_close(&shard->rings[i]);
     board_release(&shard->board);
+    drop_messages(shard);
     mailbox_fini(&shard->inbox);
     keymap_fini(&shard->slot_of_grain);
     keymap_fini(&shard->hold_of);

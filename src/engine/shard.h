@@ -46,6 +46,7 @@ struct slot {
     uint32_t batch; /* isolation batch, or 0 */
     uint8_t ring;   /* enum board_ring */
     bool live;
+    bool recalled; /* the Grain was queued again: the worker owes us only the release */
     bool unwanted; /* the Grain is sealed: what comes is discarded */
     bool started;  /* was seen running when it was cancelled; to be counted when the claim ends */
 };
@@ -89,12 +90,15 @@ struct hold {
 /* The shard's ends of a worker's lane. */
 struct link {
     bool attached;
+    bool killed;         /* for a breach: nothing more is read before its death */
+    uint32_t generation; /* of the process that is there */
     struct completion_reader completions;
     struct spsc_writer control;
     struct control *pending; /* orders that found no room, in order: a ring buffer */
     uint32_t pending_first, pending_count, pending_capacity;
     uint64_t rows_done;  /* by the process that is there now */
     uint32_t granted;    /* chunks */
+    uint64_t refused;    /* what it last wanted and cannot have */
     uint64_t damaged;    /* of the lane's counter, when last looked at */
     bool awaits_rebuild; /* dead and recovered; its replacement waits for the rings */
 };
@@ -218,6 +222,8 @@ struct raised_rows *raised_create(void);
 void raised_free(struct raised_rows *raised);
 /* Gives back the memory of a value that has no reader. */
 void value_free(struct shard *shard, const struct value_ref *ref);
+/* The worker did what no worker of ours does: it is killed, once. */
+void link_kill(struct shard *shard, uint32_t worker, const char *why);
 void link_order(struct shard *shard, uint32_t worker, enum control_kind kind, uint32_t segment, uint64_t value);
 void link_flush(struct shard *shard, uint32_t worker);
 /* What sched says of rows of one Call whose dispatch went wrong, carried out. */

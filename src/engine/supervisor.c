@@ -26,6 +26,7 @@ enum {
     FIRST_CHUNKS = 2,      /* made real before a worker starts; more when it asks */
     FUTILE_STARTS_MAX = 3, /* processes of one worker number that died in a row without having become ready */
     STOPPED_TICKS_MAX = 2,
+    IDLE_DEATHS_MAX = 100,
     ROUNDS_MAX = 32, /* reads from one descriptor before others are looked at */
     EVENTS_MAX = 64,
     OUTPUT_LINE_BYTES = 1024,
@@ -53,6 +54,8 @@ struct process {
     uint64_t number;
     char refusal[256];            /* why it cannot serve, in its own words */
     char why[128];                /* why we killed it */
+    _Atomic bool to_blame;        /* the process that died had a row running, or had run some */
+    uint32_t idle_deaths;         /* in a row, of processes that had nothing to do with any row */
     _Atomic uint32_t shards_left; /* that have not yet recovered from its death */
     char line[OUTPUT_LINE_BYTES]; /* output not yet ended by a newline */
     size_t line_bytes;
@@ -60,7 +63,7 @@ struct process {
 
 struct message_kill {
     struct message message;
-    uint32_t worker;
+    uint32_t worker, generation;
     char why[128];
 };
 
@@ -156,6 +159,17 @@ static void give_up(struct supervisor *supervisor, int status, const char *line)
 
 /* ---- starting ---- */
 
+/* A process whose death nobody would be told of is ended here and now. */
+static void bury_unwatched(struct process *process)
+{
+    int status;
+    long cpu_us;
+    child_kill(&process->child, SIGKILL);
+    child_reap(&process->child, &status, &cpu_us);
+    child_close(&process->child);
+    process->phase = PHASE_NONE;
+}
+
 static int start_process(struct supervisor *supervisor, uint32_t worker)
 {
     struct sheaf_run *run = supervisor->run;
@@ -170,7 +184,8 @@ static int start_process(struct supervisor *supervisor, uint32_t worker)
     int result = greet_prepare(run, worker, &greeting);
     if (result < 0)
         return result;
-    struct message_worker attached = {.message.kind = MESSAGE_ATTACHED, .worker = worker};
+    struct message_worker attached = {
+        .message.kind = MESSAGE_ATTACHED, .worker = worker, .generation = process->generation + 1};
     result = tell_shards(supervisor, &attached);
     if (result == 0)
         result = child_spawn(run->engine->worker_path, place->pu == TOPO_NONE ? NULL : &cores, &process->child);
@@ -193,6 +208,8 @@ static int start_process(struct supervisor *supervisor, uint32_t worker)
         result = watch(supervisor, process->child.socket, WATCH_SOCKET, worker);
     if (result == 0)
         result = watch(supervisor, process->child.output, WATCH_OUTPUT, worker);
+    if (result < 0)
+        bury_unwatched(process);
     return result;
 }
 
@@ -219,7 +236,8 @@ static void answer_descriptor(struct supervisor *supervisor, uint32_t worker, ui
     if (fd >= 0)
         close(fd);
     if (result < 0)
-        supervisor_kill(supervisor, worker, "it does not take the descriptor it asked for");
+        supervisor_kill(supervisor, worker, supervisor->processes[worker].generation,
+                        "it does not take the descriptor it asked for");
 }
 
 static void became_ready(struct supervisor *supervisor, uint32_t worker)
@@ -271,7 +289,7 @@ static void on_socket(struct supervisor *supervisor, uint32_t worker)
         return;
     epoll_ctl(supervisor->epoll_fd, EPOLL_CTL_DEL, process->child.socket, NULL);
     if (result != -EPIPE)
-        supervisor_kill(supervisor, worker, "it wrote nonsense on its socket");
+        supervisor_kill(supervisor, worker, process->generation, "it wrote nonsense on its socket");
 }
 
 static void print_line(struct supervisor *supervisor, uint32_t worker)
@@ -475,12 +493,31 @@ static void on_death(struct supervisor *supervisor, uint32_t worker)
         give_up(supervisor, -ENOMEM, "memory is used up");
 }
 
-void supervisor_recovered(struct supervisor *supervisor, uint32_t worker)
+void supervisor_recovered(struct supervisor *supervisor, uint32_t worker, bool to_blame)
 {
+    if (to_blame)
+        atomic_store_explicit(&supervisor->processes[worker].to_blame, true, memory_order_relaxed);
     /* Partner: the acquire load in replace_recovered. What the shard took from the lane is taken before the lane is
      * reset. */
     if (atomic_fetch_sub_explicit(&supervisor->processes[worker].shards_left, 1, memory_order_acq_rel) == 1)
         wake(supervisor);
+}
+
+/* One that dies again and again without a row to blame would be replaced for ever: false when it is enough. */
+static bool count_idle_death(struct supervisor *supervisor, uint32_t worker)
+{
+    struct process *process = &supervisor->processes[worker];
+    if (atomic_exchange_explicit(&process->to_blame, false, memory_order_relaxed) || process->killed)
+        process->idle_deaths = 0;
+    else if (++process->idle_deaths >= IDLE_DEATHS_MAX) {
+        char line[128];
+        snprintf(line, sizeof line, "worker %u died %u times in a row without running a row; see the log", worker,
+                 process->idle_deaths);
+        process->phase = PHASE_NONE;
+        give_up(supervisor, SHEAF_E_ENVIRONMENT, line);
+        return false;
+    }
+    return true;
 }
 
 static void replace_recovered(struct supervisor *supervisor)
@@ -490,6 +527,8 @@ static void replace_recovered(struct supervisor *supervisor)
         struct process *process = &supervisor->processes[worker];
         if (process->phase != PHASE_RECOVERING ||
             atomic_load_explicit(&process->shards_left, memory_order_acquire) != 0)
+            continue;
+        if (!count_idle_death(supervisor, worker))
             continue;
         payload_end_lease(run->payload, worker);
         lane_reset(&run->workers[worker].lane);
@@ -501,12 +540,13 @@ static void replace_recovered(struct supervisor *supervisor)
     }
 }
 
-void supervisor_kill(struct supervisor *supervisor, uint32_t worker, const char *why)
+void supervisor_kill(struct supervisor *supervisor, uint32_t worker, uint32_t generation, const char *why)
 {
     struct message_kill *message = calloc(1, sizeof *message);
     if (!message)
         return;
     message->worker = worker;
+    message->generation = generation;
     snprintf(message->why, sizeof message->why, "%s", why);
     mailbox_post(&supervisor->inbox, &message->message);
     wake(supervisor);
@@ -518,7 +558,8 @@ static void take_kills(struct supervisor *supervisor)
     while (message) {
         struct message_kill *kill_order = (struct message_kill *)message;
         struct process *process = &supervisor->processes[kill_order->worker];
-        if (process->phase == PHASE_READY || process->phase == PHASE_STARTING) {
+        if (process->generation == kill_order->generation &&
+            (process->phase == PHASE_READY || process->phase == PHASE_STARTING)) {
             process->killed = true;
             process->end = WORKER_BREACH;
             snprintf(process->why, sizeof process->why, "%s", kill_order->why);

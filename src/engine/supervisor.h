@@ -17,11 +17,12 @@ int supervisor_start(struct sheaf_run *run, struct sheaf_error *error);
  */
 void supervisor_stop(struct supervisor *supervisor);
 
-/* A shard took what it wanted from a dead worker. Any thread. */
-void supervisor_recovered(struct supervisor *supervisor, uint32_t worker);
+/* A shard took what it wanted from a dead worker; `to_blame`: a row of it was running. Any thread. */
+void supervisor_recovered(struct supervisor *supervisor, uint32_t worker, bool to_blame);
 
-/* A worker broke the protocol: it is killed, and its death sorts out the rest. Any thread; `why` is copied. */
-void supervisor_kill(struct supervisor *supervisor, uint32_t worker, const char *why);
+/* A worker broke the protocol: the process of that generation is killed, and its death sorts out the rest. Any thread;
+ * `why` is copied. */
+void supervisor_kill(struct supervisor *supervisor, uint32_t worker, uint32_t generation, const char *why);
 
 /* CPU microseconds that workers, dead and alive, have used, and how many are alive. Any thread. */
 uint64_t supervisor_worker_cpu_us(struct supervisor *supervisor, uint32_t *ret_alive);
