@@ -38,9 +38,19 @@ bool dispatch_has_room(const struct shard *shard)
 
 /* ---- slots ---- */
 
+int dispatch_commit_slots(struct shard *shard)
+{
+    enum { STEP = 1024 };
+    uint32_t wanted = shard->slots_real + STEP < shard->slot_count ? shard->slots_real + STEP : shard->slot_count;
+    int result = board_commit_dispatches(&shard->board, shard->slot_first + wanted);
+    if (result == 0)
+        shard->slots_real = wanted;
+    return result;
+}
+
 static struct slot *slot_take(struct shard *shard, struct grain grain)
 {
-    if (shard->free_slot == UINT32_MAX)
+    if (shard->free_slot == UINT32_MAX || (shard->free_slot >= shard->slots_real && dispatch_commit_slots(shard) < 0))
         return NULL;
     struct slot *slot = &shard->slots[shard->free_slot];
     if (keymap_set(&shard->slot_of_grain, grain_key(grain), shard->free_slot) < 0)

@@ -194,7 +194,7 @@ static int create_board(struct shard *shard)
     };
     int result = board_create(&shape, &shard->board);
     if (result == 0)
-        result = board_commit_dispatches(&shard->board, shard->slot_first + shard->slot_count);
+        result = dispatch_commit_slots(shard);
     shard->rings = calloc((size_t)plan->call_count * BOARD_RINGS + 1, sizeof *shard->rings);
     if (result == 0 && !shard->rings)
         result = -ENOMEM;

@@ -141,6 +141,7 @@ struct shard {
     uint64_t admitted_count, read_bytes;
 
     struct slot *slots;
+    uint32_t slots_real;                                   /* slots whose descriptors are real memory */
     uint32_t slot_first, slot_count, slot_used, free_slot; /* slot number = slot_first + index */
     uint32_t *live_of_call, *live_max;                     /* per Call: rows offered, and how many may be */
     struct keymap slot_of_grain;
@@ -190,6 +191,8 @@ struct root *root_of(const struct shard *shard, uint32_t lineage_root);
 void root_free(struct root *root);
 
 /* ---- dispatch.c ---- */
+/* Makes the descriptors of some more slots real memory. */
+int dispatch_commit_slots(struct shard *shard);
 uint32_t dispatch_step(struct shard *shard); /* offers rows; returns how many */
 void dispatch_publish(struct shard *shard);  /* wakes Pools that got rows; states overflow */
 enum lineage_found dispatch_cancel(struct shard *shard, struct grain grain);
