@@ -312,40 +312,109 @@ static void test_dates(void **unused)
     }
 }
 
+/* Read as it is shown: turned by quarters, and what comes out is upright again. */
+static void ocr_check(void *state, const struct sheaf_value *file, int page)
+{
+    struct host_run image, run;
+    struct page_content content = {0};
+    render(NULL, 0, file, page, &image);
+    struct sheaf_value inputs[3] = {image.outputs[0], {.kind = SHEAF_I64, .i64 = page}, image.outputs[1]};
+    host_run(&operator_image_ocr, state, (struct host_keys){3, 9}, inputs, 3, &run);
+    assert_true(run.answered);
+    assert_int_equal(page_record_decode(run.outputs[0].data, run.outputs[0].length_bytes, &content), 0);
+    assert_int_equal(content.source, PAGE_SOURCE_OCR);
+    assert_int_equal(content.rotation, (4 - page) % 4 * 90);
+    assert_int_equal(content.number, page + 1);
+    assert_int_equal((int)(content.width + 0.5f), 300);
+    assert_int_equal((int)(content.height + 0.5f), 100);
+    assert_true(content.confidence > 70);
+    assert_int_equal(content.line_count, 1);
+    assert_int_equal(content.lines[0].flags & (PAGE_TURN_MASK | PAGE_VERTICAL), 0);
+    assert_int_equal(content.span_count, 2);
+    assert_memory_equal(content.text, "Quarterlyreport", 15);
+    assert_true(content.spans[0].box.x0 > 18 && content.spans[0].box.x0 < 26);
+    assert_true(content.spans[0].box.y0 > 28 && content.spans[0].box.y1 < 60);
+    assert_true(content.spans[1].box.x0 > content.spans[0].box.x1);
+    assert_true(content.lines[0].baseline > 47 && content.lines[0].baseline < 53);
+    page_content_fini(&content);
+    host_run_fini(&run);
+    host_run_fini(&image);
+}
+
 static void test_ocr(void **unused)
 {
     char folder[512], error[512];
     if (tesseract_find_language(NULL, "eng", 3, folder, sizeof folder, error, sizeof error) < 0)
         skip();
-    struct page pages[] = {{"/MediaBox[0 0 300 100]", "BT /F1 24 Tf 20 50 Td (Quarterly report) Tj ET"},
-                           {"/MediaBox[0 0 300 100]/Rotate 180", "BT /F1 24 Tf 20 50 Td (Quarterly report) Tj ET"}};
-    size_t bytes = pdf_make(pages, 2, "");
+    static const char text[] = "BT /F1 24 Tf 20 50 Td (Quarterly report) Tj ET";
+    struct page pages[] = {{"/MediaBox[0 0 300 100]", text},
+                           {"/MediaBox[0 0 300 100]/Rotate 90", text},
+                           {"/MediaBox[0 0 300 100]/Rotate 180", text},
+                           {"/MediaBox[0 0 300 100]/Rotate 270", text}};
+    size_t bytes = pdf_make(pages, 4, "");
     struct sheaf_value file = host_file_value("a.pdf", pdf, bytes);
     void *state = opened(&operator_image_ocr, NULL, 0);
-    for (int page = 0; page < 2; page++) {
-        struct host_run image, run;
-        struct page_content content = {0};
-        render(NULL, 0, &file, page, &image);
-        struct sheaf_value inputs[3] = {image.outputs[0], {.kind = SHEAF_I64, .i64 = page}, image.outputs[1]};
-        host_run(&operator_image_ocr, state, (struct host_keys){3, 9}, inputs, 3, &run);
-        assert_true(run.answered);
-        assert_int_equal(page_record_decode(run.outputs[0].data, run.outputs[0].length_bytes, &content), 0);
-        assert_int_equal(content.source, PAGE_SOURCE_OCR);
-        assert_int_equal(content.rotation, page * 180);
-        assert_int_equal(content.number, page + 1);
-        assert_int_equal((int)(content.width + 0.5f), 300);
-        assert_true(content.confidence > 70);
-        assert_int_equal(content.line_count, 1);
-        assert_int_equal(content.span_count, 2);
-        assert_memory_equal(content.text, "Quarterlyreport", 15);
-        assert_true(content.spans[0].box.x0 > 18 && content.spans[0].box.x0 < 26);
-        assert_true(content.spans[0].box.y0 > 28 && content.spans[0].box.y1 < 60);
-        assert_true(content.lines[0].baseline > 47 && content.lines[0].baseline < 53);
-        page_content_fini(&content);
-        host_run_fini(&run);
-        host_run_fini(&image);
-    }
+    for (int page = 0; page < 4; page++)
+        ocr_check(state, &file, page);
     host_close(&operator_image_ocr, state);
+}
+
+/* A blank picture has no text, and its page its size. */
+static void test_ocr_blank(void **unused)
+{
+    char folder[512], error[512];
+    if (tesseract_find_language(NULL, "eng", 3, folder, sizeof folder, error, sizeof error) < 0)
+        skip();
+    struct page pages[] = {{A4, "0.9 g 0 0 595 842 re f"}};
+    size_t bytes = pdf_make(pages, 1, "");
+    struct sheaf_value file = host_file_value("a.pdf", pdf, bytes);
+    void *state = opened(&operator_image_ocr, NULL, 0);
+    struct host_run image, run;
+    struct page_content content = {0};
+    render(NULL, 0, &file, 0, &image);
+    struct sheaf_value inputs[3] = {image.outputs[0], {.kind = SHEAF_I64, .i64 = 0}, image.outputs[1]};
+    host_run(&operator_image_ocr, state, (struct host_keys){3, 9}, inputs, 3, &run);
+    assert_true(run.answered);
+    assert_int_equal(page_record_decode(run.outputs[0].data, run.outputs[0].length_bytes, &content), 0);
+    assert_int_equal(content.source, PAGE_SOURCE_OCR);
+    assert_int_equal(content.line_count, 0);
+    assert_true(content.confidence < 0);
+    assert_int_equal((int)(content.height + 0.5f), 842);
+    page_content_fini(&content);
+    host_run_fini(&run);
+    host_run_fini(&image);
+    host_close(&operator_image_ocr, state);
+}
+
+/* A scan is rendered at one and a half times its own resolution, within the bounds given; what is drawn over it, if it
+ * is more than a stamp, at the full one. */
+static void test_render_scan(void **unused)
+{
+    static char scan[4096], drawn[8192];
+    int at = snprintf(scan, sizeof scan, "q 208 0 0 104 0 0 cm BI /W 104 /H 52 /CS /G /BPC 1 /F /AHx ID ");
+    for (int i = 0; i < 13 * 52; i++)
+        at += snprintf(scan + at, sizeof scan - (size_t)at, "%02x", i * 37 & 0xFF);
+    snprintf(scan + at, sizeof scan - (size_t)at, "> EI Q");
+    at = snprintf(drawn, sizeof drawn, "%s", scan);
+    for (int i = 0; i < 20; i++)
+        at += snprintf(drawn + at, sizeof drawn - (size_t)at, " BT /F1 4 Tf 10 %d Td (words) Tj ET", 4 * i + 4);
+    struct page pages[] = {{"/MediaBox[0 0 208 104]", scan}, {"/MediaBox[0 0 208 104]", drawn}};
+    size_t bytes = pdf_make(pages, 2, "");
+    struct sheaf_value file = host_file_value("a.pdf", pdf, bytes);
+    static const struct {
+        int page, least, most, expected;
+    } cases[] = {{0, 18, 144, 54}, {0, 100, 144, 100}, {0, 18, 40, 40}, {0, 144, 144, 144}, {1, 18, 144, 144}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct host_option given[] = {{"dpi", {.type = SHEAF_OPTION_I64, .i64 = cases[i].most}},
+                                      {"min_dpi", {.type = SHEAF_OPTION_I64, .i64 = cases[i].least}}};
+        struct host_run run;
+        render(given, 2, &file, cases[i].page, &run);
+        assert_true(run.answered);
+        assert_int_equal((int)(run.outputs[1].f64 + 0.5), cases[i].expected);
+        assert_int_equal(run.outputs[0].tensor->shape[1], (208 * cases[i].expected + 36) / 72);
+        assert_int_equal(run.log_count, 0);
+        host_run_fini(&run);
+    }
 }
 
 static void test_missing_language(void **unused)
@@ -364,9 +433,17 @@ int main(void)
 {
     char path[4096], error[512];
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_open),   cmocka_unit_test(test_refusals), cmocka_unit_test(test_text_and_ocr_choice),
-        cmocka_unit_test(test_render), cmocka_unit_test(test_cache),    cmocka_unit_test(test_fonts),
-        cmocka_unit_test(test_dates),  cmocka_unit_test(test_ocr),      cmocka_unit_test(test_missing_language),
+        cmocka_unit_test(test_open),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_text_and_ocr_choice),
+        cmocka_unit_test(test_render),
+        cmocka_unit_test(test_cache),
+        cmocka_unit_test(test_fonts),
+        cmocka_unit_test(test_dates),
+        cmocka_unit_test(test_ocr),
+        cmocka_unit_test(test_ocr_blank),
+        cmocka_unit_test(test_render_scan),
+        cmocka_unit_test(test_missing_language),
     };
     if (pdfium_find(path, sizeof path, error, sizeof error) < 0) {
         print_message("skipped: %s\n", error);
