@@ -105,7 +105,8 @@ static int pdf_open(const struct document_request *request, struct document *doc
         code = document->pdf ? FPDF_ERR_SUCCESS : document->pdfium->FPDF_GetLastError();
     }
     if (!document->pdf && code == FPDF_ERR_PASSWORD && request->password_count == 0)
-        return refuse(failure, SHEAF_CLASS_ENCRYPTED, "encrypted: it needs a password and none is given");
+        return refuse(failure, SHEAF_CLASS_ENCRYPTED,
+                      "encrypted: it needs a password and none is given; try --passwords");
     if (!document->pdf && code == FPDF_ERR_PASSWORD)
         return refuse(failure, SHEAF_CLASS_ENCRYPTED, "encrypted: none of the %u passwords given fits",
                       request->password_count);

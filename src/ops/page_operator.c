@@ -53,8 +53,20 @@ int page_operator_document(const struct page_operator *common, const struct shea
     return document_acquire(&request, ret_document, failure);
 }
 
+/* The file's own name: the folders are in the ledger already. */
+static const char *file_name(const struct sheaf_row *row)
+{
+    for (uint32_t i = 0; i < row->input_count; i++) {
+        const char *name = row->inputs[i].kind == SHEAF_FILE ? row->inputs[i].name : NULL;
+        const char *slash = name ? strrchr(name, '/') : NULL;
+        if (name && *name)
+            return slash ? slash + 1 : name;
+    }
+    return "the document";
+}
+
 int page_operator_fail(const struct page_operator *common, const struct sheaf_row *row,
                        const struct document_failure *failure)
 {
-    return common->host->fail(row, SHEAF_SCOPE_ITEM, failure->class_id, "%s", failure->message);
+    return common->host->fail(row, SHEAF_SCOPE_ITEM, failure->class_id, "%s: %s", file_name(row), failure->message);
 }

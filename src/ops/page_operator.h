@@ -39,7 +39,7 @@ int page_operator_document(const struct page_operator *common, const struct shea
                            const struct sheaf_value *file, uint64_t key, struct document **ret_document,
                            struct document_failure *failure);
 
-/* Fails the row for the reason given; returns what `run` should return. */
+/* Fails the row for the reason given, with the name of its file before it; returns what `run` should return. */
 int page_operator_fail(const struct page_operator *common, const struct sheaf_row *row,
                        const struct document_failure *failure);
 

@@ -73,7 +73,7 @@ static int pages_emit(struct emission *emission, struct document *document, stru
         return image_emit(emission, document, failure);
     int status = 0;
     if (document->page_count == 0)
-        emission->host->log(emission->row, 2, "the PDF has no pages");
+        return image_refuse(failure, SHEAF_CLASS_EMPTY, "the PDF has no pages");
     for (int page = 0; status == 0 && page < document->page_count; page++)
         status = page_emit(emission, (uint32_t)page);
     return status;
