@@ -18,7 +18,7 @@
 #include "ops/operators.h"
 #include "ops/page_utf8.h"
 
-enum { INPUT_INFO, INPUT_CONTENTS, INPUT_OCR, INPUT_COUNT };
+enum { INPUT_INFO, INPUT_CONTENTS, INPUT_OCR, INPUT_PICTURES, INPUT_COUNT };
 enum { OUTPUT_MARKDOWN, OUTPUT_JSON, OUTPUT_COUNT };
 enum { NOTE_BYTES = 512 };
 
@@ -26,6 +26,8 @@ static const struct sheaf_port inputs[] = {
     {"info", SHEAF_RECORD, 0, "the document's metadata, from pdf.open"},
     {"contents", SHEAF_LIST_OF(SHEAF_RECORD, 1), 0, "its pages, from pdf.text"},
     {"ocr_contents", SHEAF_LIST_OF(SHEAF_RECORD, 1), 0, "those of its pages that were read as images, from image.ocr"},
+    {"pictures", SHEAF_LIST_OF(SHEAF_BYTES, 1), SHEAF_PORT_OPTIONAL,
+     "its page images, from image.encode: the JSON names those that are written"},
 };
 static const struct sheaf_port outputs[] = {
     {"markdown", SHEAF_BYTES, 0, "the document's text as Markdown"},
@@ -100,7 +102,7 @@ static int by_page(const void *left, const void *right)
     const struct assemble_error *a = left, *b = right;
     if (a->page != b->page)
         return a->page < b->page ? -1 : 1;
-    return (int)a->ocr - (int)b->ocr;
+    return (int)a->stage - (int)b->stage;
 }
 
 /* A copy that is UTF-8 whatever an operator wrote. */
@@ -120,7 +122,8 @@ static char *copy_message(const char *message)
     return copy;
 }
 
-static int add_error(struct assembly *assembly, uint64_t page, bool ocr, enum sheaf_class class_id, const char *message)
+static int add_error(struct assembly *assembly, uint64_t page, enum assemble_stage stage, enum sheaf_class class_id,
+                     const char *message)
 {
     size_t count = assembly->error_count;
     if ((count & (count - 1)) == 0) { /* full at powers of two */
@@ -133,20 +136,56 @@ static int add_error(struct assembly *assembly, uint64_t page, bool ocr, enum sh
     if (!copy)
         return -ENOMEM;
     uint32_t number = page > UINT32_MAX ? UINT32_MAX : (uint32_t)page;
-    assembly->errors[assembly->error_count++] = (struct assemble_error){number, ocr, class_id, copy};
+    assembly->errors[assembly->error_count++] =
+        (struct assemble_error){number, stage, stage == ASSEMBLE_IMAGE, class_id, copy};
     return 0;
 }
 
-static int take_errors(struct assembly *assembly, struct sheaf_list *list, bool ocr)
+static int take_errors(struct assembly *assembly, struct sheaf_list *list, enum assemble_stage stage)
 {
     struct sheaf_list_error error;
     int status;
     while ((status = assembly->host->list_error_next(list, &error)) == 1) {
-        status = add_error(assembly, error.ordinal + 1, ocr, error.class_id, error.message);
+        status = add_error(assembly, error.ordinal + 1, stage, error.class_id, error.message);
         if (status)
             break;
     }
     return status < 0 ? status : 0;
+}
+
+/* By page, and said once: what fails a page is also why it was not read from its image and why there is no image. */
+static void sort_errors(struct assembly *assembly)
+{
+    struct assemble_error *errors = assembly->errors;
+    size_t kept = 0, first = 0; /* of the page */
+    if (assembly->error_count)
+        qsort(errors, assembly->error_count, sizeof *errors, by_page);
+    for (size_t i = 0; i < assembly->error_count; i++) {
+        first = kept > 0 && errors[kept - 1].page == errors[i].page ? first : kept;
+        size_t same = first;
+        while (same < kept && strcmp(errors[same].message, errors[i].message) != 0)
+            same++;
+        if (same == kept) {
+            errors[kept++] = errors[i];
+            continue;
+        }
+        errors[same].no_image = errors[same].no_image || errors[i].no_image;
+        free(errors[i].message);
+    }
+    assembly->error_count = kept;
+}
+
+static int take_all_errors(struct assembly *assembly)
+{
+    const struct sheaf_row *row = assembly->row;
+    int status = take_errors(assembly, row->inputs[INPUT_CONTENTS].list, ASSEMBLE_PAGE);
+    if (!status)
+        status = take_errors(assembly, row->inputs[INPUT_OCR].list, ASSEMBLE_OCR);
+    if (!status && row->input_count > INPUT_PICTURES && row->inputs[INPUT_PICTURES].kind != SHEAF_NONE)
+        status = take_errors(assembly, row->inputs[INPUT_PICTURES].list, ASSEMBLE_IMAGE);
+    if (!status)
+        sort_errors(assembly);
+    return status;
 }
 
 /* ---- reading pages ---- */
@@ -289,7 +328,17 @@ static void write_markdown(struct assembly *assembly, struct layout *layout)
     }
 }
 
-static int write_page(struct assembly *assembly, const struct page_content *content)
+/* The errors that are next are those of this page. */
+static bool has_image(const struct assembly *assembly, uint32_t page)
+{
+    for (size_t i = assembly->error_next; i < assembly->error_count && assembly->errors[i].page <= page; i++) {
+        if (assembly->errors[i].page == page && assembly->errors[i].no_image)
+            return false;
+    }
+    return true;
+}
+
+static int write_page(struct assembly *assembly, struct page_content *content)
 {
     struct assemble_state *state = assembly->state;
     int status = make_room(state, content);
@@ -308,6 +357,8 @@ static int write_page(struct assembly *assembly, const struct page_content *cont
         state->texts.failed = false;
         return -ENOMEM;
     }
+    if (!has_image(assembly, content->number))
+        content->image_path[0] = 0;
     write_markdown(assembly, &state->layout);
     assemble_json_page(&assembly->json_out, !assembly->any_page, content, &state->layout, &state->texts, state->ends);
     assembly->any_page = true;
@@ -321,12 +372,14 @@ static void write_errors(struct assembly *assembly, uint32_t page)
         const struct assemble_error *error = &assembly->errors[assembly->error_next];
         if (error->page > page)
             return;
+        if (error->stage == ASSEMBLE_IMAGE)
+            continue;
         char note[NOTE_BYTES];
-        int length =
-            snprintf(note, sizeof note, "Page %u could not be read%s: %.400s (%s)", error->page,
-                     error->ocr ? " from its image" : "", error->message, assemble_class_name(error->class_id));
+        int length = snprintf(note, sizeof note, "Page %u could not be read%s: %.400s (%s)", error->page,
+                              error->stage == ASSEMBLE_OCR ? " from its image" : "", error->message,
+                              assemble_class_name(error->class_id));
         markdown_note(&assembly->markdown, note, length < NOTE_BYTES ? (size_t)length : NOTE_BYTES - 1);
-        if (!error->ocr) {
+        if (error->stage == ASSEMBLE_PAGE) {
             assemble_json_failed_page(&assembly->json_out, !assembly->any_page, error);
             assembly->any_page = true;
         }
@@ -361,13 +414,9 @@ static int assemble(struct assembly *assembly)
 {
     const struct sheaf_value *in = assembly->row->inputs;
     uint64_t page_count;
-    int status = take_errors(assembly, in[INPUT_CONTENTS].list, false);
-    if (!status)
-        status = take_errors(assembly, in[INPUT_OCR].list, true);
+    int status = take_all_errors(assembly);
     if (status)
         return status;
-    if (assembly->error_count)
-        qsort(assembly->errors, assembly->error_count, sizeof *assembly->errors, by_page);
     status = assemble_json_begin(&assembly->json_out, in[INPUT_INFO].data, in[INPUT_INFO].length_bytes,
                                  assembly->errors, assembly->error_count, &page_count);
     if (!status)

@@ -67,7 +67,8 @@ const char *assemble_class_name(enum sheaf_class class_id)
 static void append_error(struct buffer *out, const struct assemble_error *error)
 {
     append_key(out, "stage");
-    append_string(out, error->ocr ? "ocr" : "page");
+    static const char *const stages[] = {"page", "ocr", "image"};
+    append_string(out, stages[error->stage]);
     buffer_append_char(out, ',');
     append_key(out, "class");
     append_string(out, assemble_class_name(error->class_id));

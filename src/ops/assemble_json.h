@@ -14,10 +14,13 @@
 #include "ops/assemble_buffer.h"
 #include "ops/layout.h"
 
-/* What is wrong with a page: it is missing, or (`ocr`) its image could not be read. */
+/* What is wrong with a page: it is missing, its image could not be read, or not be written. */
+enum assemble_stage { ASSEMBLE_PAGE, ASSEMBLE_OCR, ASSEMBLE_IMAGE };
+
 struct assemble_error {
     uint32_t page; /* 1-based */
-    bool ocr;
+    enum assemble_stage stage;
+    bool no_image; /* the page image is not written for this reason */
     enum sheaf_class class_id;
     char *message; /* of malloc */
 };

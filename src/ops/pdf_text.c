@@ -10,6 +10,7 @@
 #include "ops/page_marks.h"
 #include "ops/page_operator.h"
 #include "ops/page_text.h"
+#include "ops/page_utf8.h"
 
 enum { OPTION_OCR = PAGE_OPTION_OWN, OPTION_IMAGES };
 enum ocr_choice { OCR_AUTO, OCR_NEVER, OCR_ALWAYS };
@@ -159,13 +160,14 @@ static void fonts_report(const struct text_state *state, const struct sheaf_row 
  * Where the page's image is going to be, as seen from the document's own files: by the pattern of the documents
  * pipeline,
  * "{name}.pages/{2:05}.jpg", where {name} ends in the file's own name. Names that the output tree changes, because of
- * their length, are left out.
+ * their length, are left out, and those that are no UTF-8, which JSON cannot say.
  */
 static void image_path_set(struct text_state *state, const struct sheaf_value *file)
 {
     enum { NAME_BYTES_MAX = 200 };
     const char *slash = file->name ? strrchr(file->name, '/') : NULL, *name = slash ? slash + 1 : file->name;
-    if (!state->image_suffix || !name || strlen(name) > NAME_BYTES_MAX || strstr(name, "%sheaf-"))
+    if (!state->image_suffix || !name || strlen(name) > NAME_BYTES_MAX || strstr(name, "%sheaf-") ||
+        !utf8_valid(name, strlen(name)))
         return;
     snprintf(state->content.image_path, sizeof state->content.image_path, "%s.pages/%05u.%s", name,
              state->content.number, state->image_suffix);

@@ -23,7 +23,7 @@ struct fixture {
     struct page_content page;
     struct sheaf_value pages[PAGES_MAX], ocr_pages[PAGES_MAX];
     struct sheaf_list_error errors[4], ocr_errors[4];
-    struct sheaf_list list, ocr_list;
+    struct sheaf_list list, ocr_list, *pictures; /* NULL: not given */
     msgpack_sbuffer info;
     struct host_run run;
 };
@@ -87,12 +87,14 @@ static void run(struct fixture *f)
     f->list.errors = f->errors;
     f->ocr_list.values = f->ocr_pages;
     f->ocr_list.errors = f->ocr_errors;
-    struct sheaf_value inputs[3] = {
+    struct sheaf_value inputs[4] = {
         {.kind = SHEAF_RECORD, .data = f->info.data, .length_bytes = f->info.size},
         host_list_value(&f->list, SHEAF_RECORD),
         host_list_value(&f->ocr_list, SHEAF_RECORD),
     };
-    host_run(&operator_doc_assemble, f->operator_state, (struct host_keys){1, 0}, inputs, 3, &f->run);
+    if (f->pictures)
+        inputs[3] = host_list_value(f->pictures, SHEAF_BYTES);
+    host_run(&operator_doc_assemble, f->operator_state, (struct host_keys){1, 0}, inputs, f->pictures ? 4 : 3, &f->run);
 }
 
 static void assert_markdown(struct fixture *f, const char *expected)
@@ -179,6 +181,38 @@ static void test_failed_pages(void **state)
 }
 
 /* What was read from the image of a page stands for it, at the page's own size. */
+/* What is said of a page image that failed: the JSON names no image, says why, and says it once where the page itself
+ * failed for it. The Markdown is whole, and says nothing. */
+static void test_missing_images(void **state)
+{
+    struct fixture *f = *state;
+    for (uint32_t number = 1; number <= 3; number++) {
+        page_start(&f->page, number);
+        line(&f->page, 50, 100, "Words.");
+        snprintf(f->page.image_path, sizeof f->page.image_path, "a.pdf.pages/%05u.jpg", number);
+        add_page(f);
+    }
+    f->errors[0] = (struct sheaf_list_error){.ordinal = 3, .class_id = SHEAF_CLASS_MALFORMED, .message = "damaged"};
+    f->list.error_count = 1;
+    struct sheaf_list_error image_errors[] = {
+        {.ordinal = 3, .class_id = SHEAF_CLASS_MALFORMED, .message = "damaged"},
+        {.ordinal = 1, .class_id = SHEAF_CLASS_TIMEOUT, .message = "too slow"},
+    };
+    struct sheaf_list pictures = {.errors = image_errors, .error_count = 2};
+    f->pictures = &pictures;
+    run(f);
+    assert_true(f->run.answered);
+    assert_null(strstr(f->run.outputs[0].data, "too slow"));
+    json_t *root = json_of(f), *pages = json_object_get(root, "pages"), *errors = json_object_get(root, "errors");
+    assert_int_equal(json_array_size(errors), 2);
+    assert_string_equal(json_string_value(json_object_get(json_array_get(errors, 0), "stage")), "image");
+    assert_string_equal(json_string_value(json_object_get(json_array_get(errors, 1), "stage")), "page");
+    assert_string_equal(json_string_value(json_object_get(json_array_get(pages, 0), "image")), "a.pdf.pages/00001.jpg");
+    assert_true(json_is_null(json_object_get(json_array_get(pages, 1), "image")));
+    assert_string_equal(json_string_value(json_object_get(json_array_get(pages, 2), "image")), "a.pdf.pages/00003.jpg");
+    json_decref(root);
+}
+
 static void test_ocr_replaces(void **state)
 {
     struct fixture *f = *state;
@@ -393,6 +427,7 @@ int main(void)
         UNIT(test_golden),
         UNIT(test_page_break),
         UNIT(test_failed_pages),
+        UNIT(test_missing_images),
         UNIT(test_ocr_replaces),
         UNIT(test_no_pages),
         UNIT(test_refuses_other_records),
