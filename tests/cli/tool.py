@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests of the program share: running it, reading its output trees, a list of failed expectations."""
+import atexit
 import json
 import os
 import shutil
@@ -19,6 +20,7 @@ class Checks:
         self.program = program
         self.failures = []
         self.folder = tempfile.mkdtemp(prefix="sheaf-test-")
+        atexit.register(self.tell)  # an exception is mostly the consequence of what failed before
 
     def expect(self, ok, what):
         if not ok:
@@ -41,9 +43,11 @@ class Checks:
     def path(self, *parts):
         return os.path.join(self.folder, *parts)
 
-    def finish(self):
-        shutil.rmtree(self.folder)
+    def tell(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
         print("\n".join(self.failures))
+
+    def finish(self):
         sys.exit(1 if self.failures else 0)
 
 

@@ -36,6 +36,7 @@ struct player {
     struct dispatch dispatches[DISPATCHES_MAX];
     uint32_t dispatch_count;
     uint8_t *values; /* by number: 1 live, 2 unused */
+    json_t **held;   /* by number: what a live value refers to, or NULL */
     uint64_t value_count, value_capacity;
     uint32_t *complete; /* roots to collect */
     uint32_t complete_count, admitted, released;
@@ -66,8 +67,10 @@ static struct value_ref value_make(struct player *p, json_t *json)
     if (p->value_count + 1 >= p->value_capacity) {
         p->value_capacity = p->value_capacity ? p->value_capacity * 2 : 256;
         p->values = realloc(p->values, p->value_capacity);
+        p->held = realloc(p->held, p->value_capacity * sizeof(*p->held));
     }
     p->values[++p->value_count] = 1;
+    p->held[p->value_count] = NULL;
     struct value_ref ref = {.hash = p->value_count};
     if (json_is_boolean(json)) {
         ref.kind = SHEAF_BOOL;
@@ -76,6 +79,7 @@ static struct value_ref value_make(struct player *p, json_t *json)
         ref.kind = SHEAF_ANY;
         ref.segment = HEAP_SEGMENT;
         ref.offset = (uint64_t)(uintptr_t)json_incref(json);
+        p->held[p->value_count] = json;
     }
     return ref;
 }
@@ -649,7 +653,12 @@ void play(const struct sheaf_plan *plan, json_t *const *columns, uint64_t seed, 
         json_decref(p.results[i]);
     free(p.complete);
     free(p.results);
+    for (uint64_t i = 1; i <= p.value_count; i++) { /* an aborted run leaves live ones */
+        if (p.values[i] == 1)
+            json_decref(p.held[i]);
+    }
     free(p.values);
+    free(p.held);
 }
 
 void played_clear(struct played *played)
