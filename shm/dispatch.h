@@ -41,7 +41,7 @@ struct dispatch {
     uint32_t grain;      /* g: says that this is the slot it should be */
     uint32_t call;
     uint32_t attempt; /* charged attempts before this one */
-    uint32_t home;    /* the worker that has its parent open: a hint, or DISPATCH_HOME_ANY */
+    uint32_t home;    /* the worker that has its parent open: a hint, or DISPATCH_HOME_ANY; see DISPATCH_ALONE */
     uint32_t input_count;
     uint16_t depth;
     uint16_t flags;      /* DISPATCH_... */
@@ -56,8 +56,9 @@ static_assert(sizeof(struct dispatch) == 512, "part of the shared layout");
 static_assert(offsetof(struct dispatch, inputs) == 168, "part of the shared layout");
 
 enum {
-    DISPATCH_ALONE = 1u << 0, /* run as a batch of its own: a suspect */
-    DISPATCH_LAST = 1u << 1,  /* the last row of an isolation batch */
+    /* A suspect: claimed with nothing else, and only by a process that has run no row yet. The worker `home` sees to it
+     * that there is one: it ends when it has run rows. Without a home any worker takes it, alone. */
+    DISPATCH_ALONE = 1u << 0,
 };
 
 /* What may be looked at before a row is claimed: a hint, exact only if the claim then succeeds. */

@@ -172,15 +172,13 @@ static int describe(struct shard *shard, struct slot *slot, const struct sched_r
         .grain = slot_number(shard, slot),
         .call = slot->grain.call,
         .attempt = row->attempt,
-        .home = hold_home(shard, slot->grain.call, key, parent_key),
+        .home = row->fresh_worker ? row->home : hold_home(shard, slot->grain.call, key, parent_key),
         .input_count = call->input_count,
         .depth = (uint16_t)depth,
         .flags = row->fresh_worker ? DISPATCH_ALONE : 0,
         .batch = row->batch,
         .timeout_ns = row_timeout_ns(shard, call),
     };
-    if (row->queue == SCHED_ISOLATION && row->batch_left == 0)
-        dispatch.flags |= DISPATCH_LAST;
     int result = 0;
     if (depth > DISPATCH_DEPTH_INLINE || call->input_count > DISPATCH_INPUTS_INLINE) {
         result = describe_overflow(shard, slot, &dispatch, depth);

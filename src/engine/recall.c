@@ -53,7 +53,21 @@ static uint32_t recall_claimed(struct shard *shard, const struct claim_page *pag
     return recalled;
 }
 
-/* Rows that wait in a ring for this worker because it is their home. */
+/* Some idle worker of the Pool, or `worker` itself when none is. */
+static uint32_t idle_beside(const struct shard *shard, uint32_t worker)
+{
+    const struct sheaf_run *run = shard->run;
+    uint32_t pool = run->workers[worker].pool;
+    for (uint32_t i = 0; i < run->pool_count[pool]; i++) {
+        uint32_t other = run->pool_first[pool] + i;
+        if (shard->links[other].attached && load_relaxed_u64(&run->workers[other].lane.counters->state) == LANE_IDLE)
+            return other;
+    }
+    return worker;
+}
+
+/* Rows that wait in a ring for this worker because it is their home. One that must run alone in a fresh process always
+ * has a home, which makes a fresh process of itself for it. */
 static uint32_t offer_to_all(struct shard *shard, uint32_t worker)
 {
     uint32_t offered = 0;
@@ -68,8 +82,9 @@ static uint32_t offer_to_all(struct shard *shard, uint32_t worker)
         if (!slot->live || slot->unwanted || dispatch->home != worker || slot_in_ring(shard, slot) != READY_WAITING)
             continue;
         /* a hint: whoever reads it meanwhile reads the old or the new one */
-        __atomic_store_n(&dispatch->home, DISPATCH_HOME_ANY, __ATOMIC_RELAXED);
-        offered++;
+        uint32_t home = dispatch->flags & DISPATCH_ALONE ? idle_beside(shard, worker) : DISPATCH_HOME_ANY;
+        __atomic_store_n(&dispatch->home, home, __ATOMIC_RELAXED);
+        offered += home != worker;
     }
     return offered;
 }

@@ -82,6 +82,15 @@ static bool is_guilty(const struct message_worker *death, const struct plan_call
     }
 }
 
+/* Rows the process had run: as this shard saw, or as it counted itself, those of other shards and failed ones too. */
+static uint32_t rows_before(const struct shard *shard, const struct message_worker *death)
+{
+    uint64_t seen = shard->links[death->worker].rows_done;
+    uint64_t counted = load_relaxed_u64(&shard->run->workers[death->worker].lane.counters->rows_run);
+    uint64_t most = seen > counted ? seen : counted;
+    return (uint32_t)(most < UINT32_MAX ? most : UINT32_MAX - 1) + (death->end == WORKER_BREACH);
+}
+
 /* The rows that were RUNNING are the suspects: one for a per-row operator, the batch for a batch operator. `rows_run`
  * counts those that are suppressed by now, too. */
 static void charge(struct recovery *recovery, const struct claim_row *rows, uint32_t count, uint32_t rows_run)
@@ -122,8 +131,8 @@ static void charge(struct recovery *recovery, const struct claim_row *rows, uint
         .culprit = known ? 0 : SCHED_UNKNOWN,
         .rows_run = rows_run,
         /* who did the damage is not known: each suspect gets a run alone first */
-        .rows_before =
-            (uint32_t)shard->links[recovery->death->worker].rows_done + (recovery->death->end == WORKER_BREACH),
+        .worker = recovery->death->worker,
+        .rows_before = rows_before(shard, recovery->death),
     };
     complete_failed(shard, &loss, entities, suspects, recovery->text, (uint32_t)strlen(recovery->text),
                     since_ns < now_ns ? (now_ns - since_ns) / 1000 : 0);

@@ -5,33 +5,22 @@
 #include "sched/rows.h"
 #include "sched/sched.h"
 
-static uint32_t new_batch(struct sched *sched)
-{
-    if (++sched->last_batch == 0)
-        sched->last_batch = 1;
-    return sched->last_batch;
-}
-
-static void isolate(struct sched *sched, uint32_t call, uint32_t entity, uint32_t batch)
-{
-    row_at(sched, call, entity)->batch = batch;
-    row_append(sched, call, entity, ROW_ISOLATION);
-}
-
 /* The row is known to be guilty. Its attempts stay readable when it is sealed. */
 static enum sched_verdict blame(struct sched *sched, const struct sched_loss *loss, uint32_t entity, uint64_t now_us)
 {
     const struct plan_call *call = &sched->plan->calls[loss->call];
     struct row *row = row_at(sched, loss->call, entity);
     bool contract = loss->class_id == SHEAF_CLASS_CONTRACT;
-    if (loss->event == SCHED_CRASHED && loss->rows_before > 0 && !row->alone && !contract) {
+    if (loss->event == SCHED_CRASHED && loss->rows_before > 0 && !row->alone) {
         /* The damage may be older than the row that shows it: once more, alone, in a fresh worker. */
         row->alone = true;
-        isolate(sched, loss->call, entity, new_batch(sched));
+        row->home = (uint16_t)loss->worker;
+        row_isolate(sched, loss->call, entity, row_new_batch(sched));
         return SCHED_ISOLATING;
     }
     if (!contract && call->recovery == SHEAF_RECOVERY_RETRY && row->attempt < call->retries) {
         row->attempt++;
+        row->alone = false; /* its next attempt may meet a damaged worker, too */
         row->due_us = now_us + (uint64_t)call->backoff_ms * 1000;
         row_append(sched, loss->call, entity, ROW_RETRY);
         return SCHED_RETRIED;
@@ -45,8 +34,10 @@ static void isolate_each(struct sched *sched, const struct sched_loss *loss, con
                          enum sched_verdict *ret_verdicts)
 {
     for (uint32_t i = 0; i < count; i++) {
-        row_at(sched, loss->call, entities[i])->alone = loss->event == SCHED_CRASHED;
-        isolate(sched, loss->call, entities[i], new_batch(sched));
+        struct row *row = row_at(sched, loss->call, entities[i]);
+        row->alone = loss->event == SCHED_CRASHED;
+        row->home = (uint16_t)loss->worker;
+        row_isolate(sched, loss->call, entities[i], row_new_batch(sched));
         ret_verdicts[i] = SCHED_ISOLATING;
     }
 }
@@ -54,11 +45,11 @@ static void isolate_each(struct sched *sched, const struct sched_loss *loss, con
 static void bisect(struct sched *sched, uint32_t call, const uint32_t *entities, uint32_t count,
                    enum sched_verdict *ret_verdicts)
 {
-    uint32_t batch = new_batch(sched), half = (count + 1) / 2;
+    uint32_t batch = row_new_batch(sched), half = (count + 1) / 2;
     for (uint32_t i = 0; i < count; i++) {
         if (i == half)
-            batch = new_batch(sched);
-        isolate(sched, call, entities[i], batch);
+            batch = row_new_batch(sched);
+        row_isolate(sched, call, entities[i], batch);
         ret_verdicts[i] = SCHED_ISOLATING;
     }
 }

@@ -95,6 +95,19 @@ void row_remove(struct sched *sched, uint32_t call, uint32_t entity)
     row->place = ROW_NOWHERE;
 }
 
+uint32_t row_new_batch(struct sched *sched)
+{
+    if (++sched->last_batch == 0)
+        sched->last_batch = 1;
+    return sched->last_batch;
+}
+
+void row_isolate(struct sched *sched, uint32_t call, uint32_t entity, uint32_t batch)
+{
+    row_at(sched, call, entity)->batch = batch;
+    row_append(sched, call, entity, ROW_ISOLATION);
+}
+
 int sched_create(const struct sheaf_plan *plan, const struct lineage_memory *memory, struct sched **ret_sched)
 {
     struct sched *sched = memory->allocate(memory->cookie, sizeof(*sched));

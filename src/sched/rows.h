@@ -16,7 +16,8 @@ struct row {
     uint32_t attempt;
     uint32_t batch; /* ROW_ISOLATION */
     uint8_t place;
-    bool alone; /* was, or is to be, run alone in a fresh worker after a crash that may not be its own */
+    bool alone;    /* was, or is to be, run alone in a fresh worker after a crash that may not be its own */
+    uint16_t home; /* then: the worker that died over it */
 };
 
 struct row_list {
@@ -43,5 +44,9 @@ struct row *row_at(struct sched *sched, uint32_t call, uint32_t entity);
 void row_append(struct sched *sched, uint32_t call, uint32_t entity, enum row_place place);
 void row_prepend(struct sched *sched, uint32_t call, uint32_t entity, enum row_place place);
 void row_remove(struct sched *sched, uint32_t call, uint32_t entity);
+
+/* To the tail of the isolation queue, as part of a batch; and a number for a new batch. */
+void row_isolate(struct sched *sched, uint32_t call, uint32_t entity, uint32_t batch);
+uint32_t row_new_batch(struct sched *sched);
 
 #endif

@@ -53,6 +53,7 @@ static void take(struct sched *sched, uint32_t call, uint32_t entity, enum sched
     ret_row->batch = row->batch;
     ret_row->batch_left = --queues->batch_left;
     ret_row->fresh_worker = row->alone;
+    ret_row->home = row->home;
     if (queues->batch_left == 0)
         queues->batch_open = 0;
 }
@@ -124,8 +125,12 @@ void sched_done(struct sched *sched, struct grain grain)
 
 void sched_requeue_uncharged(struct sched *sched, struct grain grain)
 {
-    assert(row_at(sched, grain.call, grain.entity)->place == ROW_OUT);
-    row_prepend(sched, grain.call, grain.entity, ROW_READY);
+    const struct row *row = row_at(sched, grain.call, grain.entity);
+    assert(row->place == ROW_OUT);
+    if (row->alone) /* it has not had its run alone */
+        row_isolate(sched, grain.call, grain.entity, row_new_batch(sched));
+    else
+        row_prepend(sched, grain.call, grain.entity, ROW_READY);
 }
 
 uint32_t sched_pick(const struct sched *sched, const uint32_t *calls, uint32_t count, uint64_t now_us)

@@ -34,6 +34,7 @@ struct sched_row {
     uint32_t batch;      /* SCHED_ISOLATION: rows of one batch come one after another under one number; else 0 */
     uint32_t batch_left; /* rows of that batch still to come after this one */
     bool fresh_worker;   /* must run alone in a worker that has run nothing yet */
+    uint32_t home;       /* then: the worker that died over it, whose replacement is to take it */
 };
 
 /* A Grain became READY. -ENOMEM. */
@@ -53,7 +54,7 @@ bool sched_cancel(struct sched *sched, struct grain grain);
  * already, as long as its Entity lives. */
 void sched_done(struct sched *sched, struct grain grain);
 /* A row that is out comes back without blame: recalled, its worker lost while it was only claimed. Front of the READY
- * queue. */
+ * queue; a row that must run alone goes to the isolation queue again. */
 void sched_requeue_uncharged(struct sched *sched, struct grain grain);
 
 /* Of the Calls `calls`, the one to serve first: drain first (fewest Calls to an output), then lowest number. PLAN_NONE:
@@ -83,6 +84,7 @@ struct sched_loss {
     enum sheaf_class class_id;
     uint32_t call;
     uint32_t culprit;     /* index into the rows: the one marked RUNNING (per-row operators), or SCHED_UNKNOWN */
+    uint32_t worker;      /* CRASHED: its number */
     uint32_t rows_before; /* CRASHED: rows this worker had run before these */
     uint32_t rows_run; /* rows that ran together in this dispatch, suppressed ones too; 0: not known. A batch operator's
                           row that is left over from more is not guilty yet. Per-row operators with an unknown culprit:

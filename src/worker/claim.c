@@ -3,6 +3,12 @@
  * Which rows to take next. Calls in the order of the hello (drain first); within a Call the shards of the own node
  * first; within a shard the retry ring, then ready, then isolation. For Calls with state, rows whose parent is open
  * here go before rows that are at home nowhere, and rows at home elsewhere are taken only when there is nothing else.
+ *
+ * Before all of that come suspects (DISPATCH_ALONE): rows over which a worker died that had run others. They are run
+ * alone by a process that has run nothing, so that the damage is theirs if it happens again. The replacement of the
+ * worker that died is such a process, and finds them first. If it took another row before they came, it ends itself
+ * when it sees one, with nothing claimed, and its own replacement takes the row. Only the worker a suspect names does
+ * that, and it can be named only if it exists or is being replaced: the row cannot be left.
  */
 #include <assert.h>
 #include <errno.h>
@@ -23,12 +29,12 @@ enum ownership { TAKE_OPEN, TAKE_OPEN_OR_ANY, TAKE_FOREIGN };
 
 /* What a look through a ring wants, and what it has accepted so far. Accepting is a hint: the claim may still fail. */
 struct look {
-    const struct sheaf_worker *worker;
+    struct sheaf_worker *worker;
     const struct worker_call *call;
     const struct dispatch_table *table;
     enum ownership ownership;
     bool by_batch; /* isolation ring: rows of one batch number only */
-    bool only_count;
+    bool only_count, only_suspects;
     uint32_t accepted;
     uint64_t batch;
     bool closed; /* an ALONE row was accepted: nothing goes with it */
@@ -55,21 +61,34 @@ static bool owned(const struct look *look, const struct dispatch_peek *peek)
     return true;
 }
 
+/* Whether this process may run a suspect; notes when it must make room for one that may. */
+static bool may_run_alone(const struct look *look, const struct dispatch_peek *peek)
+{
+    struct sheaf_worker *worker = look->worker;
+    if (look->accepted > 0)
+        return false;
+    if (peek->home == DISPATCH_HOME_ANY)
+        return true;
+    if (!worker->has_run)
+        return worker->free_count == worker->row_limit;
+    worker->outlived |= peek->home == worker->hello.worker;
+    return false;
+}
+
 static bool wanted(void *context, const struct dispatch_peek *peek)
 {
     struct look *look = context;
-    if (look->closed || (look->call->stateful && !owned(look, peek)))
+    if (look->closed)
+        return false;
+    const struct dispatch *described = &look->table->slots[peek->grain]; /* a hint: the claim copies it again */
+    bool alone = (described->flags & DISPATCH_ALONE) != 0;
+    if (alone ? !may_run_alone(look, peek) : look->only_suspects || (look->call->stateful && !owned(look, peek)))
         return false;
     if (look->only_count) {
         look->accepted++;
         return false;
     }
-    const struct dispatch *described = &look->table->slots[peek->grain]; /* a hint: the claim copies it again */
-    if (look->call->batch && (described->flags & DISPATCH_ALONE) != 0) {
-        if (look->accepted > 0)
-            return false;
-        look->closed = true;
-    }
+    look->closed = alone;
     if (look->by_batch) {
         if (look->accepted > 0 && described->batch != look->batch)
             return false;
@@ -117,7 +136,7 @@ static uint32_t claim_from(struct sheaf_worker *worker, struct look *look, uint3
         .rows_max = rows_max != 0 ? rows_max : rows_wanted(worker, look->call, shard, &ring, kind),
         .examined_max = examined_max,
     };
-    if (look->call->stateful || look->call->batch || look->only_count) {
+    if (look->call->stateful || look->call->batch || look->only_count || kind == BOARD_ISOLATION) {
         wish.wanted = wanted;
         wish.context = look;
     }
@@ -191,18 +210,68 @@ static uint32_t claim_call(struct sheaf_worker *worker, uint32_t index, bool for
     return 0;
 }
 
+/* Looks at the suspects of every Call, and claims one if `claim` and this process may run it. */
+static bool look_for_suspects(struct sheaf_worker *worker, bool claim, uint32_t *ret_index, uint32_t *ret_shard)
+{
+    for (uint32_t index = 0; index < worker->hello.call_count; index++)
+        for (uint32_t at = 0; at < worker->hello.shard_count; at++) {
+            struct worker_call *call = &worker->calls[index];
+            uint32_t shard = worker->shard_order[at];
+            struct ready_ring ring = board_ring(&worker->links[shard].board, call->spec->call, BOARD_ISOLATION);
+            if (waiting_rows(&ring) == 0)
+                continue;
+            struct look look = {.worker = worker, .call = call, .only_suspects = true, .only_count = !claim};
+            if (claim_from(worker, &look, shard, BOARD_ISOLATION, 1, 0) > 0) {
+                *ret_index = index;
+                *ret_shard = shard;
+                return true;
+            }
+        }
+    return false;
+}
+
+void claim_note_suspects(struct sheaf_worker *worker)
+{
+    uint32_t index, shard;
+    if (worker->has_run)
+        (void)look_for_suspects(worker, false, &index, &shard);
+    worker->stop |= worker->outlived;
+}
+
+bool claim_has(struct sheaf_worker *worker, uint32_t index)
+{
+    struct worker_call *call = &worker->calls[index];
+    for (uint32_t shard = 0; shard < worker->hello.shard_count; shard++)
+        for (uint32_t kind = 0; kind < BOARD_RINGS; kind++) {
+            struct look look = {.worker = worker, .call = call, .ownership = TAKE_OPEN_OR_ANY, .only_count = true};
+            claim_from(worker, &look, shard, (enum board_ring)kind, 1, 0);
+            if (look.accepted > 0)
+                return true;
+        }
+    return false;
+}
+
 static void add_rows(struct sheaf_worker *worker, uint32_t index, uint32_t shard, uint32_t claimed)
 {
     struct worker_batch *batch = &worker->batch;
     store_relaxed_u64(&worker->lane.counters->state, LANE_BUSY);
     batch->index = index;
     batch->count = claimed;
+    worker->alone = (worker->claims[0].dispatch.flags & DISPATCH_ALONE) != 0;
     for (uint32_t at = 0; at < claimed; at++)
         batch->rows[at] = row_make(worker, &worker->calls[index], shard, &worker->claims[at]);
 }
 
 static bool claim_any(struct sheaf_worker *worker)
 {
+    uint32_t suspect_index, suspect_shard;
+    claim_note_suspects(worker);
+    if (worker->stop)
+        return false;
+    if (!worker->has_run && look_for_suspects(worker, true, &suspect_index, &suspect_shard)) {
+        add_rows(worker, suspect_index, suspect_shard, 1);
+        return true;
+    }
     worker->foreign_seen = false;
     for (uint32_t pass = 0; pass < 2; pass++) {
         for (uint32_t index = 0; index < worker->hello.call_count; index++) {
@@ -239,10 +308,14 @@ int claim_wait(struct sheaf_worker *worker, int timeout_ms)
         orders_poll(worker);
         if (worker->failure < 0)
             return worker->failure;
-        if (worker->stop)
+        if (worker->stop) {
+            announce(worker);
             return SHEAF_E_CLOSED;
+        }
         if (claim_any(worker))
             return 0;
+        if (worker->stop)
+            continue;
         uint64_t at_ns = now_ns();
         if (timeout_ms >= 0 && until_ns == 0)
             until_ns = at_ns + (uint64_t)timeout_ms * 1000000u + 1;
@@ -254,6 +327,8 @@ int claim_wait(struct sheaf_worker *worker, int timeout_ms)
             continue;
         if (claim_any(worker))
             return 0;
+        if (worker->stop)
+            continue;
         /* Rows that were left to their own worker are looked at once more when it has had its time. */
         uint64_t wake_ns = until_ns;
         if (worker->foreign_since_ns != 0 && (until_ns == 0 || worker->foreign_since_ns + FOREIGN_WORK_NS < until_ns))

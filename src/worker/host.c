@@ -381,7 +381,8 @@ static int host_take(void *host_batch, const struct sheaf_row **ret_row)
         return -EINVAL;
     flush_answered(batch);
     orders_poll(batch->worker);
-    if (batch->worker->stop || must_end_now(batch->worker))
+    claim_note_suspects(batch->worker);
+    if (batch->worker->stop || batch->worker->alone || must_end_now(batch->worker))
         return SHEAF_E_CLOSED;
     struct worker_row *row;
     while (claim_one(batch->worker, batch->index, &row) > 0) {
@@ -396,17 +397,6 @@ static int host_take(void *host_batch, const struct sheaf_row **ret_row)
     return 0;
 }
 
-static bool call_has_ready(struct sheaf_worker *worker, uint32_t index)
-{
-    for (uint32_t shard = 0; shard < worker->hello.shard_count; shard++)
-        for (uint32_t kind = 0; kind < BOARD_RINGS; kind++) {
-            struct ready_ring ring = board_ring(&worker->links[shard].board, worker->calls[index].spec->call, kind);
-            if (ready_ring_has_ready(&ring))
-                return true;
-        }
-    return false;
-}
-
 static int host_wait(void *host_batch, int fd, int timeout_ms)
 {
     struct worker_batch *batch = host_batch;
@@ -418,16 +408,20 @@ static int host_wait(void *host_batch, int fd, int timeout_ms)
     for (;;) {
         uint32_t seen = event_count_sample(pool_events(worker));
         orders_poll(worker);
-        if (worker->stop || must_end_now(worker))
+        claim_note_suspects(worker);
+        if (worker->stop || worker->alone || must_end_now(worker))
             return SHEAF_E_CLOSED;
-        if (call_has_ready(worker, batch->index))
+        if (claim_has(worker, batch->index))
             return 0;
         struct pollfd readable = {.fd = fd, .events = POLLIN};
         if (fd >= 0 && poll(&readable, 1, 0) > 0)
             return 0;
         if (until_ns != 0 && now_ns() >= until_ns)
             return 0;
-        if (park_announce(worker, seen) && !call_has_ready(worker, batch->index))
+        if (!park_announce(worker, seen))
+            continue;
+        claim_note_suspects(worker);
+        if (!worker->stop && !claim_has(worker, batch->index))
             park(worker, seen, fd, until_ns);
     }
 }

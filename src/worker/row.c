@@ -194,6 +194,7 @@ int row_start(struct worker_row *row)
     if (status < 0)
         return -ECANCELED;
     row->phase = ROW_RUNNING;
+    row->worker->has_run = true;
     return row->damaged ? -EBADMSG : 0;
 }
 

@@ -136,6 +136,9 @@ struct sheaf_worker {
     void *evict_cookie;
     bool inside; /* an operator is running */
 
+    bool has_run;              /* some row was started in this process */
+    bool outlived;             /* a row waits here that must run in a process that has run none */
+    bool alone;                /* what was claimed last must run alone */
     bool stop;                 /* nothing more is claimed */
     int failure;               /* negative: a ring of the engine is damaged, or a record cannot be written: end */
     uint64_t mean_gap_ns;      /* between parking and news */
@@ -237,6 +240,11 @@ void descriptors_done(struct sheaf_worker *worker);
 int claim_wait(struct sheaf_worker *worker, int timeout_ms);
 /* One more row of Call `index`, without waiting: 1 and a row, or 0. */
 int claim_one(struct sheaf_worker *worker, uint32_t index, struct worker_row **ret_row);
+/* Whether claim_one would find a row. */
+bool claim_has(struct sheaf_worker *worker, uint32_t index);
+/* Ends the claiming (worker->stop) if a row waits for this worker that must run in a fresh process, and this is none
+ * any more: its replacement takes the row before anything else. */
+void claim_note_suspects(struct sheaf_worker *worker);
 
 /* --- park.c --- */
 

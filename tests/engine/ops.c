@@ -90,6 +90,27 @@ static int run_gate(void *cookie, const struct sheaf_row *row, char *message)
     return give(state, row, row->inputs[0].i64);
 }
 
+/* A value in `at` spoils the process, and the next row to run there pays for it. */
+static int run_spoil(void *cookie, const struct sheaf_row *row, char *message)
+{
+    static bool spoiled;
+    const struct state *state = cookie;
+    if (spoiled)
+        __builtin_trap();
+    spoiled = is_at(state, row);
+    return give(state, row, row->inputs[0].i64);
+}
+
+/* A value in `at` lives only in a process that has run nothing else. */
+static int run_fresh(void *cookie, const struct sheaf_row *row, char *message)
+{
+    static uint64_t rows;
+    const struct state *state = cookie;
+    if (rows++ > 0 && is_at(state, row))
+        __builtin_trap();
+    return give(state, row, row->inputs[0].i64);
+}
+
 static int run_say(void *cookie, const struct sheaf_row *row, char *message)
 {
     const struct state *state = cookie;
@@ -211,6 +232,8 @@ static const struct sheaf_option fifo_options[] = {{.name = "fifo", .type = SHEA
 static const struct sheaf_operator operators[] = {
     OPERATOR("gate", one, one, .run = run_gate, AT),
     OPERATOR("say", one, one, .run = run_say),
+    OPERATOR("spoil", one, one, .run = run_spoil, AT),
+    OPERATOR("fresh", one, one, .run = run_fresh, AT),
     OPERATOR("batch_trouble", one, one, .run_batch = run_batch_trouble, .flags = SHEAF_OPERATOR_BATCH,
              .options = trouble_options, .option_count = 2),
     OPERATOR("sum12", twelve, one, .run = run_sum12),

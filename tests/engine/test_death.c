@@ -54,6 +54,32 @@ static void test_crash(void **state)
     assert_int_equal(bed_number(bed, "c", "started"), 200);
 }
 
+/* Damage is often older than the row that shows it: such a row is run once more, alone, in a process that has run
+ * nothing, and is charged for nothing it did not do there. */
+static void test_old_damage_is_not_charged(void **state)
+{
+    struct bed *bed = *state;
+    int64_t numbers[200];
+    count_up(numbers, 200);
+    for (uint32_t workers = 1; workers <= 2; workers++) {
+        static const char *const programs[] = {
+            ONE "- {call: c, op: spoil, in: s, out: y, with: {at: [20, 90]}}\n",
+            ONE "- {call: c, op: fresh, in: s, out: y, with: {at: [20, 21, 90, 199]}}\n",
+            "sources: {s: i64}\noutputs: [y]\nsteps:\n- {call: a, op: say, in: s, out: x}\n"
+            "- {call: c, op: fresh, in: x, out: y, with: {at: [20, 90, 91]}}\n",
+        };
+        for (size_t i = 0; i < sizeof programs / sizeof programs[0]; i++) {
+            struct outcomes outcomes = {0};
+            bed->workers = workers;
+            bed_open(bed, programs[i]);
+            bed_drive(bed, numbers, 200, take_outcome, &outcomes);
+            bed_close(bed);
+            assert_int_equal(outcomes.ok, 200);
+            assert_true(bed_number(bed, NULL, "worker_deaths") > 0);
+        }
+    }
+}
+
 /* A batch that crashes, hangs or raises is halved until the culprit is alone, within the promised number of dispatches.
  */
 static void bisects(struct bed *bed, const char *how, enum sheaf_class class_id, uint64_t dispatches_max)
@@ -362,6 +388,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, bed_setup, bed_teardown)
         TEST(test_crash),
+        TEST(test_old_damage_is_not_charged),
         TEST(test_batch_bisection),
         TEST(test_hang),
         TEST(test_retry_with_backoff),

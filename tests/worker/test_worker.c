@@ -360,6 +360,51 @@ static void test_batches(void **state)
     mini_stop(&mini);
 }
 
+static uint32_t push_suspect(struct mini *mini, uint32_t home, int64_t number)
+{
+    struct dispatch dispatch = {.flags = DISPATCH_ALONE, .home = home, .input_count = 1, .inputs = {mini_i64(number)}};
+    dispatch.batch = mini->next_grain + 1;
+    return mini_push_dispatch(mini, BOARD_ISOLATION, dispatch);
+}
+
+static uint32_t suspects_left(struct mini *mini)
+{
+    struct ready_ring ring = board_ring(&mini->board, 0, BOARD_ISOLATION);
+    return ready_ring_count_ready(&ring);
+}
+
+/* A fresh process takes a suspect before anything else and with nothing else. When it has run a row it leaves those of
+ * others alone, and ends itself for one that names it. */
+static void test_suspects_get_a_fresh_process(void **state)
+{
+    struct mini mini;
+    mini_start(&mini, &trouble_call, 1, NULL);
+    uint32_t suspect = push_suspect(&mini, 0, 100), grains[64];
+    for (int64_t at = 0; at < 64; at++)
+        grains[at] = mini_push(&mini, 0, BOARD_READY, mini_i64(200 + at));
+    mini_tell(&mini);
+    mini_expect(&mini, COMPLETION_ANSWER, suspect);
+    for (int64_t at = 0; at < 64; at++)
+        mini_expect(&mini, COMPLETION_ANSWER, grains[at]);
+
+    push_suspect(&mini, 1, 101); /* the replacement of another */
+    uint32_t grain = mini_push(&mini, 0, BOARD_READY, mini_i64(300));
+    mini_tell(&mini);
+    mini_expect(&mini, COMPLETION_ANSWER, grain);
+    assert_int_equal(suspects_left(&mini), 1);
+
+    push_suspect(&mini, 0, 102);
+    for (int64_t at = 0; at < 8; at++)
+        mini_push(&mini, 0, BOARD_READY, mini_i64(400 + at));
+    mini_tell(&mini);
+    int status = mini_reap(&mini);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    assert_int_equal(suspects_left(&mini), 2);
+    for (uint32_t at = 0; at < mini.lane.claims.row_count; at++)
+        assert_int_equal(claim_page_read(&mini.lane.claims, at).state, CLAIM_FREE);
+    mini_release(&mini);
+}
+
 static void test_memory_is_bounded_and_reused(void **state)
 {
     struct mini mini;
@@ -573,6 +618,7 @@ int main(void)
         cmocka_unit_test(test_long_row_hears_that_it_is_unwanted),
         cmocka_unit_test(test_cancelled_rows_do_not_run),
         cmocka_unit_test(test_batches),
+        cmocka_unit_test(test_suspects_get_a_fresh_process),
         cmocka_unit_test(test_memory_is_bounded_and_reused),
         cmocka_unit_test(test_tensor_is_taken_over_with_its_shape),
         cmocka_unit_test(test_state_is_preferred_and_evicted),
