@@ -59,8 +59,8 @@ int segment_decommit(const struct segment *segment, uint64_t offset, uint64_t le
 /* A second descriptor (close-on-exec) to the same memory that can only be mapped for reading. */
 int segment_open_read_only(const struct segment *segment, int *ret_descriptor);
 
-/* Ask for huge pages for the 2 MiB blocks that lie whole inside a committed range. Never fails: says what came of it.
- */
+/* Ask for huge pages for the 2 MiB blocks that lie whole inside a range, committed or about to be: before, they are
+ * cleared where they stand, afterwards copied. Never fails: says what came of it. */
 enum segment_backing segment_advise_huge(const struct segment *segment, uint64_t offset, uint64_t length_bytes);
 
 /* Fault a committed range into this process's page tables ahead of use (writable or read-only). 0 or negative errno. */

@@ -267,9 +267,15 @@ static uint32_t back_locked(struct payload *payload, struct payload_segment *seg
     if (chunks <= backed)
         return backed;
     uint64_t offset = backed * PAYLOAD_CHUNK_BYTES, bytes = (chunks - backed) * PAYLOAD_CHUNK_BYTES;
+    /* Huge pages first: they are cleared where they stand. Made of small ones they would be cleared and then copied.
+     * Where memory is short, committing decides. */
+    bool huge_first = bytes <= segment_memory_available() / 2;
+    if (huge_first)
+        segment_advise_huge(&segment->memory, offset, bytes);
     if (segment_commit(&segment->memory, offset, bytes) < 0)
         return backed;
-    segment_advise_huge(&segment->memory, offset, bytes);
+    if (!huge_first)
+        segment_advise_huge(&segment->memory, offset, bytes);
     uint64_t total = atomic_fetch_add_explicit(&payload->bytes, bytes, memory_order_relaxed) + bytes;
     if (total > atomic_load_explicit(&payload->bytes_peak, memory_order_relaxed))
         atomic_store_explicit(&payload->bytes_peak, total, memory_order_relaxed);
