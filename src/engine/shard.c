@@ -178,13 +178,22 @@ void shard_tell(struct shard *shard, struct message *message)
 
 /* ---- life ---- */
 
+/* Rows of the READY and isolation rings: whole batches fit, several times over. */
+static uint32_t ring_rows(uint32_t batch_rows)
+{
+    const char *forced = getenv("SHEAF_RING_ROWS"); /* for tests: rings that are full all the time */
+    unsigned long least = forced ? strtoul(forced, NULL, 10) : RING_ROWS_MIN;
+    least = least >= 2 && least <= RING_ROWS_MIN ? least : RING_ROWS_MIN;
+    return power_of_two((uint64_t)batch_rows * 4 > least ? (uint64_t)batch_rows * 4 : least);
+}
+
 static int create_board(struct shard *shard)
 {
     const struct sheaf_plan *plan = shard->plan;
     uint32_t batch_rows = 1;
     for (uint32_t call = 0; call < plan->call_count; call++)
         batch_rows = run_batch_rows(&plan->calls[call]) > batch_rows ? run_batch_rows(&plan->calls[call]) : batch_rows;
-    uint32_t rows = power_of_two((uint64_t)batch_rows * 4 > RING_ROWS_MIN ? (uint64_t)batch_rows * 4 : RING_ROWS_MIN);
+    uint32_t rows = ring_rows(batch_rows);
     struct board_shape shape = {
         .shard = shard->number,
         .call_count = plan->call_count ? plan->call_count : 1, /* a program may have no Call: then nobody works here */
