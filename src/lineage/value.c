@@ -102,6 +102,11 @@ uint64_t lineage_entity_key(const struct lineage *l, uint32_t domain, uint32_t e
     return entity_at(l, domain, entity)->key;
 }
 
+uint32_t lineage_parent_of(const struct lineage *l, uint32_t domain, uint32_t entity)
+{
+    return entity_at(l, domain, entity)->parent;
+}
+
 uint64_t lineage_parent_key(const struct lineage *l, uint32_t domain, uint32_t entity)
 {
     if (domain == 0)

@@ -6,7 +6,7 @@
 /* A sample's weight after one more. */
 static const double FADE = 0.98;
 /* A size is worth a try if the straight line says it costs at most this much more per row than the best known. */
-static const double TRY_WITHIN = 1.05;
+static const double TRY_WITHIN = 1.005;
 /* A smaller batch has to be measured better by so much. */
 static const double BETTER_BY = 0.98;
 /* Tries come at least so many batches apart, once every size was tried. */
@@ -63,6 +63,12 @@ bool policy_cost(const struct policy_curve *curve, double *ret_fixed_us, double 
     return true;
 }
 
+/* It was measured to be almost as good as a full batch: that may have changed. */
+static bool size_is_close(const struct policy_curve *curve, uint32_t index)
+{
+    return curve->row_cost_of[index] <= curve->row_cost_of[0] * TRY_WITHIN;
+}
+
 /* A size that has not been measured and that the straight line does not rule out; 0: none. */
 static uint32_t worth_trying(const struct policy_curve *curve, uint32_t cap)
 {
@@ -71,7 +77,8 @@ static uint32_t worth_trying(const struct policy_curve *curve, uint32_t cap)
     double full = row + fixed / cap;
     for (uint32_t i = 1; i < POLICY_SIZES; i++) {
         uint32_t size = size_number(cap, i);
-        bool stale = curve->size_of[i] != size || curve->batches % TRY_AGAIN_BATCHES == i * 16;
+        bool stale =
+            curve->size_of[i] != size || (curve->batches % TRY_AGAIN_BATCHES == i * 16 && size_is_close(curve, i));
         if (stale && size < cap && (!known || row + fixed / size <= full * TRY_WITHIN))
             return size;
     }
@@ -83,7 +90,7 @@ uint32_t policy_best_rows(const struct policy_curve *curve, uint32_t cap)
     uint32_t best = cap;
     if (cap < 2 || curve->batches < 4)
         return cap;
-    if (curve->batches % 4 == 0) {
+    if (curve->batches % (curve->least_rows == curve->most_rows ? 64 : 8) == 0) {
         uint32_t size = worth_trying(curve, cap);
         if (size)
             return size;
@@ -95,6 +102,11 @@ uint32_t policy_best_rows(const struct policy_curve *curve, uint32_t cap)
             best_cost = curve->row_cost_of[i];
         }
     return best;
+}
+
+void policy_resumed(struct policy_arrivals *arrivals, uint64_t now_us)
+{
+    arrivals->last_us = now_us;
 }
 
 void policy_arrived(struct policy_arrivals *arrivals, uint32_t rows, uint64_t now_us)
@@ -110,14 +122,35 @@ void policy_arrived(struct policy_arrivals *arrivals, uint32_t rows, uint64_t no
     arrivals->last_us = now_us;
 }
 
-/* What is left, split so that every device has the same number of batches and all of them one size. */
-static uint32_t even_share(uint32_t left, uint32_t devices, uint32_t size)
+/* How many rows all devices together can take if all of them end at `level_us` from now. */
+static double rows_until(const struct policy_ask *ask, double level_us, double fixed, double row)
 {
-    uint64_t round = (uint64_t)devices * size;
-    uint64_t rounds = (left + round - 1) / round;
-    uint64_t batches = rounds * devices;
-    uint64_t share = (left + batches - 1) / batches;
-    return share ? (uint32_t)share : 1;
+    double rows = level_us > fixed ? (level_us - fixed) / row * ask->idle : 0;
+    for (uint32_t i = 0; ask->free_in_us && i < ask->free_count; i++)
+        if (level_us > ask->free_in_us[i] + fixed)
+            rows += (level_us - ask->free_in_us[i] - fixed) / row;
+    return rows;
+}
+
+/* The share of one idle device in what is left, if all devices are to end together. */
+static uint32_t tail_share(const struct policy_curve *curve, const struct policy_ask *ask, double left)
+{
+    double fixed, row;
+    policy_cost(curve, &fixed, &row);
+    if (row <= 0) { /* nothing known: evenly */
+        fixed = 0;
+        row = 1;
+    }
+    double low = 0, high = fixed + row * left;
+    for (int i = 0; i < 50; i++) {
+        double middle = (low + high) / 2;
+        if (rows_until(ask, middle, fixed, row) < left)
+            low = middle;
+        else
+            high = middle;
+    }
+    double share = ceil((high - fixed) / row - 1e-6);
+    return share < 1 ? 1 : share > ask->cap ? ask->cap : (uint32_t)share;
 }
 
 /* Do the missing rows come so fast that a device that idles for them loses less than the fixed cost they save? Of
@@ -126,17 +159,16 @@ static bool waiting_pays(const struct policy_curve *curve, const struct policy_a
 {
     double fixed, row;
     if (!policy_cost(curve, &fixed, &row))
-        fixed = curve->batches ? row / 2 : INFINITY; /* nothing is known yet: a batch too small would teach little */
+        fixed = curve->batches ? row * size / 2 : INFINITY; /* until more is known: half of a batch */
     return ask->gap_us * size < fixed;
 }
 
 struct policy_answer policy_decide(const struct policy_curve *curve, const struct policy_ask *ask)
 {
     uint32_t size = policy_best_rows(curve, ask->cap);
-    uint32_t devices = ask->devices ? ask->devices : 1;
-    if (!ask->more) {
-        uint64_t left = (uint64_t)ask->ready + ask->coming;
-        uint32_t share = even_share(left > UINT32_MAX ? UINT32_MAX : (uint32_t)left, devices, size);
+    double left = (double)ask->ready + ask->coming;
+    if (!ask->more && left > 0 && left < (double)size * (ask->devices ? ask->devices : 1)) {
+        uint32_t share = tail_share(curve, ask, left);
         if (share < size && share <= ask->ready)
             return (struct policy_answer){share, POLICY_SPLIT};
         size = share < size ? share : size;

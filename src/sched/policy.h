@@ -8,7 +8,7 @@
  *   - Take what is READY, at most a batch.
  *   - Wait while the rows still missing come so fast that the idle time costs less than the fixed cost a fuller batch
  *     saves.
- *   - When nothing more will come, what is left is split evenly over the devices instead of filling one.
+ *   - When nothing more will come, what is left is split so that all devices end together instead of filling one.
  *   - The cost of a batch of n is measured per Call. Mostly it is fixed + per row; where a smaller batch is measured to
  *     be cheaper per row than a full one, that size is taken.
  *   - The isolation dial bounds how many siblings of one unproven parent are in flight before the first succeeds.
@@ -52,20 +52,24 @@ struct policy_arrivals {
 };
 
 void policy_arrived(struct policy_arrivals *arrivals, uint32_t rows, uint64_t now_us);
+/* Something upstream began to run after nothing did: the pause says nothing about gaps. */
+void policy_resumed(struct policy_arrivals *arrivals, uint64_t now_us);
 
 /* ---- the decision ---- */
 
 enum policy_close { POLICY_FULL, POLICY_SPLIT, POLICY_NOTHING_COMING, POLICY_NOT_WORTH_WAITING, POLICY_CLOSE_COUNT };
 
 struct policy_ask {
-    uint32_t ready;    /* rows READY now */
-    uint32_t coming;   /* rows on their way, by the definition above */
-    uint32_t cap;      /* largest batch */
-    uint32_t idle;     /* devices that could take a batch of this Call now, the asking one too */
-    uint32_t devices;  /* all that serve the Call */
-    uint32_t batching; /* those that run a batch of it now */
-    bool more;     /* rows may follow that are not coming yet: an open source, roots not admitted, work further up */
-    double gap_us; /* between rows that arrive */
+    uint32_t ready;   /* rows READY now */
+    uint32_t coming;  /* rows on their way, by the definition above */
+    uint32_t cap;     /* largest batch */
+    uint32_t idle;    /* devices that could take a batch of this Call now, the asking one too */
+    uint32_t devices; /* all that serve the Call */
+    bool more;        /* rows may follow that are not coming yet: an open source, roots not admitted, work further up */
+    double gap_us;    /* between rows that arrive */
+    /* For the tail, or NULL: when each of the devices that are busy is expected to be free, from now. */
+    const double *free_in_us;
+    uint32_t free_count;
 };
 
 struct policy_answer {

@@ -103,11 +103,22 @@ static void test_splits_the_tail(void **state)
     assert_int_equal(answer.rows, 40);
     assert_int_equal(answer.close, POLICY_SPLIT);
     answer = ask(&curve, (struct policy_ask){.ready = 416, .cap = 64, .idle = 4, .devices = 4});
-    assert_int_equal(answer.rows, 52); /* two rounds of four */
+    assert_int_equal(answer.rows, 64); /* the last round is split, not the one before */
     answer = ask(&curve, (struct policy_ask){.ready = 3, .cap = 64, .idle = 4, .devices = 4});
     assert_int_equal(answer.rows, 1);
     answer = ask(&curve, (struct policy_ask){.ready = 160, .cap = 64, .idle = 4, .devices = 4, .more = true});
     assert_int_equal(answer.rows, 64);
+}
+
+/* Devices that are busy for 10 rows longer get 10 rows less, and all end together. */
+static void test_the_tail_ends_together(void **state)
+{
+    struct policy_curve curve = curve_of(2.5e6, 0.26e6, sizes, 4, 64);
+    static const double free_in[] = {2.6e6, 2.6e6, 100e6};
+    struct policy_answer answer = ask(
+        &curve,
+        (struct policy_ask){.ready = 70, .cap = 64, .idle = 1, .devices = 4, .free_in_us = free_in, .free_count = 3});
+    assert_int_equal(answer.rows, 30);
 }
 
 static void test_arrivals(void **state)
@@ -167,6 +178,7 @@ int main(void)
         cmocka_unit_test(test_waits_only_for_what_is_coming_and_pays),
         cmocka_unit_test(test_flat_curve_does_not_wait),
         cmocka_unit_test(test_splits_the_tail),
+        cmocka_unit_test(test_the_tail_ends_together),
         cmocka_unit_test(test_arrivals),
         cmocka_unit_test(test_gate_holds_the_unproven),
         cmocka_unit_test(test_gate_is_off),

@@ -5,7 +5,8 @@
 #include "command.h"
 #include "settings.h"
 
-static const char *const commands[] = {"run", "plan", "check", "doctor", "ops", "config", "version", "help", NULL};
+static const char *const commands[] = {"run",    "plan", "check",   "doctor", "ops",
+                                       "config", "sim",  "version", "help",   NULL};
 
 const char *const *help_commands(void)
 {
@@ -21,6 +22,7 @@ static const char overview[] =
     "  sheaf doctor                                  is this machine fit, and what is missing?\n"
     "  sheaf ops [NAME]                              the operators, or all about one\n"
     "  sheaf config show                             each setting and where it came from\n"
+    "  sheaf sim [--experiment NAME]                 published experiments, in simulated time\n"
     "  sheaf version\n"
     "  sheaf help [COMMAND]\n"
     "\n"
@@ -113,6 +115,14 @@ static const struct {
     {"config", "sheaf config show\n\nEvery setting, its value, and where it came from: a flag, the environment, the "
                "settings file or "
                "the default.\n"},
+    {"sim",
+     "sheaf sim [--experiment E2|E3|E4|E5|E7|E9|E10|E11|E12|E13|all] [--json] [--seed N] [--jitter PERCENT]\n"
+     "          [--devices N] [--batch N] [--dial N] [--fixed-batches] [--order fifo|unordered|parent] [--trace "
+     "FILE]\n\n"
+     "Plays published experiments over the engine's own lineage and scheduling with a virtual clock and pretended "
+     "devices.\nEvery figure is simulated. --dial bounds siblings of an unproven parent in flight (0: off); "
+     "--fixed-batches takes what\nis ready, without a policy; --order unordered and parent are what E4 and E3 measure; "
+     "--trace writes each dispatch as CSV.\nExit 1 if a target is missed.\n"},
     {"version", "sheaf version\n\nThe version of the library in use.\n"},
     {"help", "sheaf help [COMMAND]\n"},
 };

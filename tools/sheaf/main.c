@@ -57,8 +57,19 @@ static int dispatch(const struct settings *settings)
     return unknown(command);
 }
 
+static int finish(int code)
+{
+    if (fflush(stdout) != 0 && code == EXIT_OK) {
+        complain("standard output cannot be written to");
+        code = EXIT_RUN_FAILED;
+    }
+    return code;
+}
+
 int main(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], "sim") == 0)
+        return finish(argc > 2 && strcmp(argv[2], "--help") == 0 ? help_print("sim") : command_sim(argc - 1, argv + 1));
     struct settings settings;
     struct text error = {0};
     int status = settings_read(&settings, argc, argv, (const char *const *)environ, &error);
@@ -69,9 +80,5 @@ int main(int argc, char **argv)
         complain("%s", text_string(&error));
     text_free(&error);
     settings_free(&settings);
-    if (fflush(stdout) != 0 && code == EXIT_OK) {
-        complain("standard output cannot be written to");
-        code = EXIT_RUN_FAILED;
-    }
-    return code;
+    return finish(code);
 }
