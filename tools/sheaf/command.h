@@ -2,9 +2,9 @@
 /*
  * The commands of the `sheaf` program and what they share: exit codes and one-line messages.
  *
- * The program is a client of include/sheaf and nothing else, except that `sim` holds the simulator. Standard output
- * carries data only (what a command was asked to print); progress, notes and errors go to standard error, an error
- * being one line: what, where, why, what to try.
+ * The program is a client of include/sheaf and nothing else. Standard output carries data only (what a command was
+ * asked to print); progress, notes and errors go to standard error, an error being one line: what, where, why, what to
+ * try.
  */
 #ifndef SHEAF_TOOL_COMMAND_H
 #define SHEAF_TOOL_COMMAND_H
@@ -30,8 +30,8 @@ int command_check(const struct settings *settings);
 int command_doctor(const struct settings *settings);
 int command_ops(const struct settings *settings);
 int command_config(const struct settings *settings);
-/* Its arguments are its own: argv[0] is the command. */
-int command_sim(int argc, char **argv);
+/* Its arguments are its own: argv[0] is the command. Returns only if sheaf-sim cannot be started. */
+int command_sim(char **argv);
 
 /* `sheaf help [COMMAND]`: to standard output. EXIT_USAGE for a command that does not exist. */
 int help_print(const char *command);

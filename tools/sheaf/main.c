@@ -69,7 +69,7 @@ static int finish(int code)
 int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "sim") == 0)
-        return finish(argc > 2 && strcmp(argv[2], "--help") == 0 ? help_print("sim") : command_sim(argc - 1, argv + 1));
+        return finish(argc > 2 && strcmp(argv[2], "--help") == 0 ? help_print("sim") : command_sim(argv + 1));
     struct settings settings;
     struct text error = {0};
     int status = settings_read(&settings, argc, argv, (const char *const *)environ, &error);
