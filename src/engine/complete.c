@@ -451,6 +451,7 @@ static void take_record(struct shard *shard, uint32_t worker, const struct compl
         hold_evicted(shard, worker, record->key);
         return;
     }
+    shard->child_taken |= record->kind == COMPLETION_CHILD;
     struct slot *slot = slot_find(shard, record->grain, record->number);
     if (!slot)
         return; /* stale or invented: nothing of it is believed */

@@ -142,6 +142,19 @@ static bool has_news(struct shard *shard)
     return false;
 }
 
+/* Children may follow one that was taken without a word for so long. */
+static uint64_t until_child_look(struct shard *shard, uint64_t timeout_ns)
+{
+    uint64_t now_ns = clock_now_ns();
+    if (shard->child_taken)
+        shard->child_look_ns = now_ns + COMPLETION_CHILD_NS;
+    shard->child_taken = false;
+    if (shard->child_look_ns <= now_ns)
+        return timeout_ns; /* and has_news looks now */
+    uint64_t left_ns = shard->child_look_ns - now_ns;
+    return left_ns < timeout_ns ? left_ns : timeout_ns;
+}
+
 static void park(struct shard *shard, uint32_t seen, uint64_t timeout_ns)
 {
     uint64_t retry_us;
@@ -150,6 +163,7 @@ static void park(struct shard *shard, uint32_t seen, uint64_t timeout_ns)
         uint64_t retry_ns = retry_us > now_us ? (retry_us - now_us) * 1000 : 0;
         timeout_ns = retry_ns < timeout_ns ? retry_ns : timeout_ns;
     }
+    timeout_ns = until_child_look(shard, timeout_ns);
     if (timeout_ns > 0 && event_count_announce(shard->board.shard_events, seen) && !has_news(shard))
         event_count_wait(shard->board.shard_events, seen, timeout_ns);
 }

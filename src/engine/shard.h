@@ -126,6 +126,8 @@ struct shard {
     uint32_t number;
     pthread_t thread;
     bool started, stopping, cancelled;
+    bool child_taken;       /* since the last park */
+    uint64_t child_look_ns; /* until then children may come untold (COMPLETION_CHILD_NS) */
     char *cancel_text;
 
     struct mailbox inbox;

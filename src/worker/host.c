@@ -181,9 +181,7 @@ static int host_emit(const struct sheaf_row *public_row, const struct sheaf_valu
     row->child_count++;
     record_commit(row->worker, row->shard);
     restart_deadline(row, at_ns);
-    /* Told at once: the operator may now compute for long without a word. It is a system call only when the shard
-     * sleeps, and a shard that was just woken reads on for longer than a burst takes to make the next child. */
-    announce(row->worker);
+    announce_child(row->worker, row->shard, at_ns);
     return must_end_now(row->worker) ? -ECANCELED : 0;
 }
 

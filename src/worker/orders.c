@@ -80,6 +80,18 @@ void announce_due(struct sheaf_worker *worker, uint64_t at_ns)
     }
 }
 
+void announce_child(struct sheaf_worker *worker, uint32_t shard, uint64_t before_ns)
+{
+    struct shard_link *link = &worker->links[shard];
+    /* The time counts from before the told child was committed, and to after this one was: the shard, which looks again
+     * that long after it took the first, finds every child that is left untold. */
+    uint64_t at_ns = now_ns();
+    if (!link->unannounced || at_ns - link->child_ns < COMPLETION_CHILD_NS)
+        return;
+    link->child_ns = before_ns;
+    announce_link(link, at_ns);
+}
+
 void announce(struct sheaf_worker *worker)
 {
     for (uint32_t shard = 0; shard < worker->hello.shard_count; shard++) {

@@ -37,6 +37,7 @@ struct shard_link {
     struct spsc_reader orders;
     bool unannounced;      /* records were committed that the shard was not told of */
     uint64_t announced_ns; /* when it was told last */
+    uint64_t child_ns;     /* when it was told of a child last */
 };
 
 struct worker_call {
@@ -171,6 +172,8 @@ void record_commit(struct sheaf_worker *worker, uint32_t shard);
 /* Bumps the shards that have records they were not told of: all, or those not told for ANNOUNCE_NS. */
 void announce(struct sheaf_worker *worker);
 void announce_due(struct sheaf_worker *worker, uint64_t at_ns);
+/* The same for a child that was just committed, after `before_ns`; see COMPLETION_CHILD_NS. */
+void announce_child(struct sheaf_worker *worker, uint32_t shard, uint64_t before_ns);
 
 /* --- payload.c --- */
 

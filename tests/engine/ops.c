@@ -146,17 +146,19 @@ static int run_sum12(void *cookie, const struct sheaf_row *row, char *message)
     return give(cookie, row, sum);
 }
 
-/* Child 0, then nothing before somebody writes to the FIFO, then the others. */
+/* Three children at once, then nothing before somebody writes to the FIFO, then the others. */
 static int run_stream_gate(void *cookie, const struct sheaf_row *row, char *message)
 {
     const struct state *state = cookie;
     struct sheaf_value child = {.kind = SHEAF_I64}, none = {.kind = SHEAF_NONE};
     struct pollfd wait = {.fd = state->fifo, .events = POLLIN};
     char byte;
-    int status = state->host->emit(row, &child, 1);
+    int status = 0;
+    for (; status == 0 && child.i64 < 3; child.i64++)
+        status = state->host->emit(row, &child, 1);
     while (status == 0 && (poll(&wait, 1, -1) < 0 || read(state->fifo, &byte, 1) != 1))
         ;
-    for (child.i64 = 1; status == 0 && child.i64 < row->inputs[0].i64; child.i64++)
+    for (; status == 0 && child.i64 < row->inputs[0].i64; child.i64++)
         status = state->host->emit(row, &child, 1);
     return status < 0 ? status : state->host->answer(row, &none, 1);
 }

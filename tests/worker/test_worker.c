@@ -113,6 +113,23 @@ static void test_children_stream(void **state)
     mini_stop(&mini);
 }
 
+/* A burst of children is told of now and then, not child by child. */
+static void test_bursts_cost_few_wakes(void **state)
+{
+    struct mini mini;
+    mini_start(&mini, &range_call, 1, NULL);
+    uint32_t before = event_count_sample(mini.board.shard_events);
+    uint32_t grain = mini_push(&mini, 0, BOARD_READY, mini_i64(5000));
+    mini_tell(&mini);
+    for (int64_t ordinal = 0; ordinal < 5000; ordinal++)
+        mini_expect(&mini, COMPLETION_CHILD, grain);
+    mini_expect(&mini, COMPLETION_ANSWER, grain);
+    uint32_t moved = (event_count_sample(mini.board.shard_events) - before) / 2;
+    print_message("5000 children, %u wakes\n", moved);
+    assert_true(moved < 2500);
+    mini_stop(&mini);
+}
+
 static void test_groups_by_append(void **state)
 {
     struct mini mini;
@@ -610,6 +627,7 @@ int main(void)
         cmocka_unit_test(test_values_come_back),
         cmocka_unit_test(test_list_passes_whole),
         cmocka_unit_test(test_children_stream),
+        cmocka_unit_test(test_bursts_cost_few_wakes),
         cmocka_unit_test(test_groups_by_append),
         cmocka_unit_test(test_broken_contracts_cost_their_row),
         cmocka_unit_test(test_bad_references_raise),
