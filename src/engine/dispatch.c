@@ -234,7 +234,7 @@ static uint32_t offer_call(struct shard *shard, uint32_t call, uint64_t now_us)
         return 0;
     struct sched_row row;
     bool in_batch = false; /* the rows of an isolation batch go out together, whatever the bound says */
-    while ((in_batch || shard->live_of_call[call] < shard->live_max[call]) &&
+    while ((in_batch || (shard->live_of_call[call] < shard->live_max[call] && !rebuild_holds_back(shard, pool))) &&
            sched_next(shard->sched, call, now_us, &row)) {
         int result = offer(shard, &row);
         if (result == -EAGAIN)

@@ -31,6 +31,43 @@ static void for_each_ring(struct shard *shard, uint32_t pool, void (*act)(struct
     }
 }
 
+static uint32_t count_of_pool(const struct shard *shard, uint32_t pool, bool isolating)
+{
+    const struct plan_pool *calls = &shard->plan->pools[pool];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < calls->call_count; i++) {
+        uint32_t call = shard->plan->pool_calls[calls->call_first + i];
+        count += isolating ? sched_isolating(shard->sched, call) : shard->live_of_call[call];
+    }
+    return count;
+}
+
+bool rebuild_holds_back(struct shard *shard, uint32_t pool)
+{
+    struct pool_state *state = &shard->pools[pool];
+    if (!state->careful)
+        return false;
+    if (count_of_pool(shard, pool, false) > 0)
+        return true;
+    state->careful = count_of_pool(shard, pool, true) > 0;
+    return false;
+}
+
+/* A row that no page and no ring names any more may have wiped out its own trace: it runs once more, alone, while
+ * nothing else is out; if it is lost again it was the one. */
+static void suspect(struct shard *shard, struct slot *slot)
+{
+    static const char text[] = "shared memory was damaged while it ran, twice";
+    struct sched_loss loss = {.event = SCHED_CRASHED,
+                              .class_id = SHEAF_CLASS_CONTRACT,
+                              .call = slot->grain.call,
+                              .culprit = 0,
+                              .rows_before = 1};
+    uint32_t entity = slot->grain.entity;
+    slot_release(shard, slot);
+    complete_failed(shard, &loss, &entity, 1, text, sizeof text - 1, 0);
+}
+
 /* Every worker of the Pool is dead and recovered: what is still offered lies in the rings, or was lost from them. */
 static void rebuild_if_quiet(struct shard *shard, uint32_t pool)
 {
@@ -40,11 +77,17 @@ static void rebuild_if_quiet(struct shard *shard, uint32_t pool)
             return;
     }
     for (uint32_t i = 0; i < shard->slot_count; i++) {
-        if (shard->slots[i].live && in_pool(shard, &shard->slots[i], pool))
-            recover_give_back(shard, &shard->slots[i]);
+        struct slot *slot = &shard->slots[i];
+        if (!slot->live || !in_pool(shard, slot, pool))
+            continue;
+        if (slot->unwanted || slot_in_ring(shard, slot) == READY_WAITING)
+            recover_give_back(shard, slot);
+        else
+            suspect(shard, slot);
     }
     for_each_ring(shard, pool, ready_ring_rebuild);
     shard->pools[pool].rebuilding = false;
+    shard->pools[pool].careful = true;
     for (uint32_t i = 0; i < run->pool_count[pool]; i++) {
         struct link *link = &shard->links[run->pool_first[pool] + i];
         if (link->awaits_rebuild)

@@ -122,6 +122,9 @@ static void charge(struct recovery *recovery, const struct claim_row *rows, uint
     if (suspects == 0)
         return;
     uint64_t now_ns = clock_now_ns();
+    /* Where rows run one at a time the page may name more only if it was written over. */
+    if (!shard->plan->calls[call].batch && shard->plan->calls[call].op->slots <= 1)
+        rows_run = suspects;
     /* A row over its deadline is named; of several that were RUNNING in a crash (`slots`) nobody knows. */
     bool known = !shard->plan->calls[call].batch && (rows_run == 1 || recovery->death->end == WORKER_TIMED_OUT);
     struct sched_loss loss = {

@@ -106,6 +106,7 @@ struct link {
 struct pool_state {
     bool pushed;            /* rows were offered since its event count was bumped */
     bool rebuilding;        /* its workers are being killed so that its rings can be made anew */
+    bool careful;           /* one row at a time, until the suspects of a rebuild are through */
     uint64_t idle_since_ns; /* only idle workers beside offered rows since then; 0: not so */
 };
 
@@ -256,6 +257,9 @@ void bulk_step(struct shard *shard); /* moves up what may go now */
 /* ---- rebuild.c ---- */
 /* Something a worker can write does not check out: the Pool's workers are replaced and its rings made anew. */
 void rebuild_want(struct shard *shard, uint32_t pool, const char *why);
+/* Whether a Pool must wait with offering more: a row is out and any of those left may be the one that does the damage.
+ */
+bool rebuild_holds_back(struct shard *shard, uint32_t pool);
 /* A dead worker was recovered: true if its replacement has to wait (then rebuild.c tells the supervisor). */
 bool rebuild_delays(struct shard *shard, uint32_t worker);
 /* Looks at rings when a worker reports words that do not check out. */

@@ -478,7 +478,8 @@ static void on_death(struct supervisor *supervisor, uint32_t worker)
     }
     atomic_fetch_add_explicit(&run->deaths, 1, memory_order_relaxed);
     run_log(run, 1, "worker %u: %s", worker, death.text);
-    if (!was_ready && ++process->futile_starts >= FUTILE_STARTS_MAX) {
+    bool by_us = process->killed && process->end == WORKER_BREACH; /* for what others of its Pool did */
+    if (!was_ready && !by_us && ++process->futile_starts >= FUTILE_STARTS_MAX) {
         char line[384];
         if (process->refusal[0])
             snprintf(line, sizeof line, "worker %u cannot start: %s", worker, process->refusal);
