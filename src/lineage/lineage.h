@@ -167,7 +167,7 @@ uint32_t lineage_list_count(const struct lineage *lineage, struct lineage_list l
 /* ---- identities ---- */
 
 uint64_t lineage_entity_key(const struct lineage *lineage, uint32_t domain, uint32_t entity);
-uint32_t lineage_parent_of(const struct lineage *lineage, uint32_t domain, uint32_t entity); /* its Entity number */
+uint32_t lineage_parent_of(const struct lineage *lineage, uint32_t domain, uint32_t entity);  /* its Entity number */
 uint64_t lineage_parent_key(const struct lineage *lineage, uint32_t domain, uint32_t entity); /* 0 in the root Domain */
 /* Writes the Coordinate, outermost first, and returns its depth; nothing is written if it is larger than `capacity`. */
 uint32_t lineage_coordinate(const struct lineage *lineage, uint32_t domain, uint32_t entity, uint64_t *buffer,
