@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -107,39 +106,6 @@ int segment_attach(int descriptor, bool writable, struct segment *ret_segment)
         return status;
     *ret_segment = (struct segment){base, (uint64_t)size_bytes, descriptor, writable};
     return 0;
-}
-
-/* The first number after `name` in a small file of the kernel's; UINT64_MAX when there is none ("max", no file). */
-static uint64_t read_number(const char *path, const char *name)
-{
-    char text[4096];
-    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0)
-        return UINT64_MAX;
-    ssize_t length = read(descriptor, text, sizeof(text) - 1);
-    close(descriptor);
-    if (length <= 0)
-        return UINT64_MAX;
-    text[length] = '\0';
-    const char *at = strstr(text, name);
-    uint64_t number;
-    return at && sscanf(at + strlen(name), "%" SCNu64, &number) == 1 ? number : UINT64_MAX;
-}
-
-uint64_t segment_memory_available(void)
-{
-    uint64_t available = read_number("/proc/meminfo", "MemAvailable:");
-    if (available != UINT64_MAX)
-        available *= 1024;
-    uint64_t limit = read_number("/sys/fs/cgroup/memory.max", "");
-    uint64_t used = read_number("/sys/fs/cgroup/memory.current", "");
-    uint64_t cached = read_number("/sys/fs/cgroup/memory.stat", "\ninactive_file ");
-    if (limit == UINT64_MAX || used == UINT64_MAX)
-        return available;
-    if (cached < used)
-        used -= cached; /* dropped by the kernel before anybody is killed */
-    uint64_t left = limit > used ? limit - used : 0;
-    return left < available ? left : available;
 }
 
 int segment_commit(const struct segment *segment, uint64_t offset, uint64_t length_bytes)

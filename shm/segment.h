@@ -49,9 +49,12 @@ int segment_attach(int descriptor, bool writable, struct segment *ret_segment);
  * full. */
 int segment_commit(const struct segment *segment, uint64_t offset, uint64_t length_bytes);
 
-/* What the machine, and the control group we see ourselves in, can still give without swapping; UINT64_MAX: not known.
- */
+/* What the machine, and every control group from our own up to the root, can still give without swapping; UINT64_MAX:
+ * not known. */
 uint64_t segment_memory_available(void);
+
+/* The same of the groups alone: `group`, a path as in /proc/self/cgroup ("" for the root), below the mount point. */
+uint64_t segment_group_memory(const char *mount, const char *group);
 
 /* Give whole pages inside [offset, offset + length) back; they read as zeros and must be committed again before use. */
 int segment_decommit(const struct segment *segment, uint64_t offset, uint64_t length_bytes);

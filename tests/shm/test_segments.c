@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -72,6 +73,52 @@ static void a_full_machine_is_an_error(void **state)
         assert_int_equal(segment_commit(&segment, 0, UINT64_C(1) << 40), -ENOMEM);
     assert_int_equal(blocks_bytes(&segment), 0);
     segment_release(&segment);
+}
+
+static void write_file(const char *folder, const char *name, const char *text)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    fclose(file);
+}
+
+static void remove_file(const char *folder, const char *name)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    assert_int_equal(unlink(path), 0);
+}
+
+/* The tightest group on the way up counts, whichever it is, and files it caches are not used memory. */
+static void every_group_above_limits(void **state)
+{
+    char mount[] = "/tmp/sheaf_group_XXXXXX", slice[64], unit[64];
+    static const char *const names[] = {"memory.max", "memory.current", "memory.stat"};
+    assert_non_null(mkdtemp(mount));
+    snprintf(slice, sizeof slice, "%s/a.slice", mount);
+    snprintf(unit, sizeof unit, "%s/a.slice/b.service", mount);
+    assert_int_equal(mkdir(slice, 0700) + mkdir(unit, 0700), 0);
+    assert_true(segment_group_memory(mount, "/a.slice/b.service") == UINT64_MAX);
+    write_file(slice, "memory.max", "10000\n");
+    write_file(slice, "memory.current", "7000\n");
+    write_file(slice, "memory.stat", "anon 1\ninactive_file 2000\n");
+    write_file(unit, "memory.max", "max\n");
+    write_file(unit, "memory.current", "1000\n");
+    write_file(unit, "memory.stat", "anon 1\n");
+    assert_int_equal(segment_group_memory(mount, "/a.slice/b.service"), 5000);
+    assert_true(segment_group_memory(mount, "") == UINT64_MAX);
+    write_file(unit, "memory.max", "1500\n");
+    assert_int_equal(segment_group_memory(mount, "/a.slice/b.service"), 500);
+    write_file(unit, "memory.max", "900\n");
+    assert_int_equal(segment_group_memory(mount, "/a.slice/b.service"), 0);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        remove_file(slice, names[i]);
+        remove_file(unit, names[i]);
+    }
+    assert_int_equal(rmdir(unit) + rmdir(slice) + rmdir(mount), 0);
 }
 
 static void a_read_only_view_sees_and_cannot_write(void **state)
@@ -280,11 +327,17 @@ static void a_scribbled_board_is_attached_to(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_segment_keeps_its_size),           cmocka_unit_test(only_committed_parts_take_memory),
-        cmocka_unit_test(a_full_machine_is_an_error),         cmocka_unit_test(a_read_only_view_sees_and_cannot_write),
-        cmocka_unit_test(what_is_no_segment_is_refused),      cmocka_unit_test(a_lane_joins_two_views),
-        cmocka_unit_test(a_lane_of_another_shape_is_refused), cmocka_unit_test(a_board_keeps_its_rings_apart),
-        cmocka_unit_test(a_board_reaches_another_process),    cmocka_unit_test(a_board_that_lies_is_refused),
+        cmocka_unit_test(a_segment_keeps_its_size),
+        cmocka_unit_test(only_committed_parts_take_memory),
+        cmocka_unit_test(every_group_above_limits),
+        cmocka_unit_test(a_full_machine_is_an_error),
+        cmocka_unit_test(a_read_only_view_sees_and_cannot_write),
+        cmocka_unit_test(what_is_no_segment_is_refused),
+        cmocka_unit_test(a_lane_joins_two_views),
+        cmocka_unit_test(a_lane_of_another_shape_is_refused),
+        cmocka_unit_test(a_board_keeps_its_rings_apart),
+        cmocka_unit_test(a_board_reaches_another_process),
+        cmocka_unit_test(a_board_that_lies_is_refused),
         cmocka_unit_test(a_scribbled_board_is_attached_to),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
