@@ -4,6 +4,7 @@
 documents pipeline over the sample set: statuses, files, names that are bytes, going on, passwords, lists."""
 import json
 import os
+import resource
 import subprocess
 import sys
 
@@ -38,6 +39,8 @@ def check_usage(checks):
     for line in expect(0, "ops", "--format", "json").stdout.splitlines():
         json.loads(line)
     checks.expect(b"documents.yaml" in checks.run("doctor").stdout, "doctor does not find the pipeline")
+    few = checks.run("doctor", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 1000)))
+    checks.expect(b"open files 1000" in few.stdout, "the soft limit of open files is not raised")
     checks.expect(not os.path.exists(checks.path("o")), "a refused run made its output folder")
 
 

@@ -77,9 +77,10 @@ static void check_memlock(struct doctor *doctor)
         text_adds(&what, "memlock unlimited");
     else
         text_addf(&what, "memlock %llu KiB", (unsigned long long)limit.rlim_cur >> 10);
-    bool enough = limit.rlim_cur >= (rlim_t)64 << 20 || geteuid() == 0;
+    bool enough = limit.rlim_cur >= (rlim_t)8 << 20 || geteuid() == 0;
     doctor_report(doctor, enough ? FINDING_OK : FINDING_WARN, what.data,
-                  enough ? "" : "buffers are not registered with io_uring; raise it with ulimit -l");
+                  enough ? ""
+                         : "kernels before 5.12 charge io_uring's rings to it: raise it (ulimit -l), or --io sync");
     text_free(&what);
 }
 
@@ -134,11 +135,11 @@ static void check_limit(struct doctor *doctor, __rlimit_resource_t resource, con
     struct rlimit limit = {0};
     struct text what = {0};
     getrlimit(resource, &limit);
-    if (limit.rlim_max == RLIM_INFINITY)
+    if (limit.rlim_cur == RLIM_INFINITY)
         text_addf(&what, "%s unlimited", name);
     else
-        text_addf(&what, "%s %llu", name, (unsigned long long)limit.rlim_max);
-    bool enough = limit.rlim_max >= wanted;
+        text_addf(&what, "%s %llu", name, (unsigned long long)limit.rlim_cur);
+    bool enough = limit.rlim_cur >= wanted;
     doctor_report(doctor, enough ? FINDING_OK : FINDING_WARN, what.data, enough ? "" : hint);
     text_free(&what);
 }

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "command.h"
 #include "settings.h"
+
+enum { DESCRIPTORS_MAX = 1 << 16 };
 
 static const struct {
     const char *name;
@@ -66,8 +69,22 @@ static int finish(int code)
     return code;
 }
 
+/* A worker costs the engine about six descriptors, and shells give 1024. Workers inherit the limit. */
+static void raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return;
+    rlim_t wanted = limit.rlim_max < DESCRIPTORS_MAX ? limit.rlim_max : DESCRIPTORS_MAX;
+    if (limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < wanted) {
+        limit.rlim_cur = wanted;
+        (void)setrlimit(RLIMIT_NOFILE, &limit); /* doctor tells what is in force */
+    }
+}
+
 int main(int argc, char **argv)
 {
+    raise_descriptor_limit();
     if (argc > 1 && strcmp(argv[1], "sim") == 0)
         return finish(argc > 2 && strcmp(argv[2], "--help") == 0 ? help_print("sim") : command_sim(argv + 1));
     struct settings settings;
