@@ -21,7 +21,9 @@ bool must_end_now(const struct sheaf_worker *worker)
 
 /* ---- records ---- */
 
-/* Parks until the shard has made room. What was written before must be visible, or it would wait for itself. */
+/* Parks until the shard has made room. What was written before must be visible, or it would wait for itself. Being
+ * asked to stop (1) ends nothing here: the shard still takes answers. Stop 2 does: nobody takes them any more. The bump
+ * that follows it is seen, for the sample was taken before the look. */
 static int wait_for_room(struct sheaf_worker *worker, uint32_t shard, const struct completion *record)
 {
     record_commit(worker, shard);

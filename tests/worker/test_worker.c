@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The stock worker as a process, with a small shard on the other side. */
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -111,6 +112,26 @@ static void test_children_stream(void **state)
     assert_int_equal(record.value_count, 1);
     assert_int_equal(record.values[0].kind, SHEAF_NONE);
     mini_stop(&mini);
+}
+
+/* A worker whose shard takes nothing any more ends when it is told so, whatever it waits for. */
+static void test_stop_ends_the_wait_for_room(void **state)
+{
+    struct mini mini;
+    mini_start(&mini, &range_call, 1, &(struct mini_options){.completion_bytes = completion_ring_bytes_min(4)});
+    mini_push(&mini, 0, BOARD_READY, mini_i64(1000));
+    mini_tell(&mini);
+    /* Its flag on the event count of its lane: it sleeps there, or is about to. */
+    while ((load_acquire_u32(&mini.lane.events->word) & EVENT_COUNT_FLAG) == 0)
+        sched_yield();
+    store_release_u32(&mini.lane.orders->stop, 1);
+    event_count_bump_always(mini.lane.events);
+    while ((load_acquire_u32(&mini.lane.events->word) & EVENT_COUNT_FLAG) == 0)
+        sched_yield(); /* it waits on */
+    store_release_u32(&mini.lane.orders->stop, 2);
+    event_count_bump_always(mini.lane.events);
+    assert_true(WIFEXITED(mini_reap(&mini)));
+    mini_release(&mini);
 }
 
 /* A burst of children is told of now and then, not child by child. */
@@ -627,6 +648,7 @@ int main(void)
         cmocka_unit_test(test_values_come_back),
         cmocka_unit_test(test_list_passes_whole),
         cmocka_unit_test(test_children_stream),
+        cmocka_unit_test(test_stop_ends_the_wait_for_room),
         cmocka_unit_test(test_bursts_cost_few_wakes),
         cmocka_unit_test(test_groups_by_append),
         cmocka_unit_test(test_broken_contracts_cost_their_row),
