@@ -330,7 +330,7 @@ static void end_for_memory(struct supervisor *supervisor, uint32_t worker, uint6
     child_kill(&process->child, SIGKILL);
 }
 
-/* A process that was stopped from outside (SIGSTOP, a debugger) answers nothing and releases nothing. */
+/* A process that was stopped from outside (SIGSTOP) answers nothing and releases nothing. */
 static bool is_stopped(pid_t pid)
 {
     char path[64], state = 0;
@@ -341,7 +341,7 @@ static bool is_stopped(pid_t pid)
         state = 0;
     if (file)
         fclose(file);
-    return state == 'T' || state == 't';
+    return state == 'T'; /* not 't': a tracer lets it go on */
 }
 
 /* One that is still stopped a tick later is replaced; nobody is charged for it. */

@@ -201,6 +201,15 @@ static void pump_events(struct run *run)
 
 /* ---- the tree ---- */
 
+/* When it was, and how many pages were done by then. */
+static void note_first_commit(struct run *run)
+{
+    struct sheaf_progress progress = {.size = sizeof progress};
+    sheaf_run_progress(run->run, &progress);
+    run->counts.first_commit_seconds = now(run);
+    run->counts.first_commit_pages = progress.entities_done;
+}
+
 static void count(struct run *run, const struct root *root, bool written)
 {
     struct report_counts *counts = &run->counts;
@@ -212,7 +221,7 @@ static void count(struct run *run, const struct root *root, bool written)
     counts->skipped += status == SHEAF_ROOT_SKIPPED;
     counts->pages += written && root->has_pages ? root->pages : 0;
     if (written && (status == SHEAF_ROOT_OK || status == SHEAF_ROOT_PARTIAL) && counts->first_commit_seconds < 0)
-        counts->first_commit_seconds = now(run);
+        note_first_commit(run);
 }
 
 static void finish_root(struct run *run, uint32_t index, int status)

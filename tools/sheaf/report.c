@@ -126,6 +126,7 @@ char *report_run_json(const struct report_run *run, const char *engine_ledger)
     set_count(object, "changed", counts->changed);
     set_count(object, "pages", counts->pages);
     json_object_set_new(object, "wall_seconds", json_real(counts->wall_seconds));
+    set_count(object, "first_commit_pages", counts->first_commit_pages);
     json_object_set_new(object, "first_commit_s",
                         counts->first_commit_seconds < 0 ? json_null() : json_real(counts->first_commit_seconds));
     json_object_set_new(object, "interrupted", json_boolean(run->interrupted));

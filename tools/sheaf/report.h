@@ -29,6 +29,7 @@ void report_failure(const char *source, uint64_t root, const struct sheaf_failur
 /* What the program counted itself. */
 struct report_counts {
     uint64_t inputs, ok, partial, filtered, failed, skipped, pages, changed;
+    uint64_t first_commit_pages;               /* done when the first source was committed */
     double wall_seconds, first_commit_seconds; /* first_commit < 0: nothing was committed */
 };
 struct report_run {
