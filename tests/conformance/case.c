@@ -312,6 +312,11 @@ void case_run(const struct case_setup *setup, const json_t *spec, struct observe
     struct sheaf_plan *plan = compile(setup, spec, observed);
     if (!plan)
         return;
+    if (setup->simulated) {
+        case_simulate(setup, plan, spec, observed);
+        sheaf_plan_destroy(plan);
+        return;
+    }
     struct input input;
     read_input(plan, spec, &input);
     for (size_t i = 0; i < input.longest; i++)

@@ -39,11 +39,16 @@ struct case_setup {
     uint32_t workers;
     uint64_t seed;             /* decides the window and other things that must not matter */
     uint32_t give_up_after_ms; /* a run that says nothing for so long is stuck */
+    bool simulated;            /* no engine: lineage and scheduling alone */
 };
 
 /* Runs a case. `ret_observed` is always filled; observed_clear frees it. */
 void case_run(const struct case_setup *setup, const json_t *spec, struct observed *ret_observed);
 void observed_clear(struct observed *observed);
+
+/* simulate.c: plays a compiled case without an engine. */
+void case_simulate(const struct case_setup *setup, const struct sheaf_plan *plan, const json_t *spec,
+                   struct observed *observed);
 
 /* collect.c: what a result says, into `outputs` and `roots` of `observed`. */
 void collect_result(const struct sheaf_plan *plan, const struct sheaf_result *result, struct observed *observed);

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * conformance [--engine real] [--seed N] [--workers N] [--case NAME] [--keep-going] [--verbose] FILE...
+ * conformance [--engine real|sim] [--seed N] [--schedules N] [--workers N] [--case NAME] [--keep-going] [--verbose]
+ *     FILE...
  *
- * Runs conformance cases on the real engine through the public API and compares what comes out with what the cases say.
- * Every case is a run of its own; the seed decides its number of workers and its window. Prints each case that fails
- * with the difference, and last "N passed, N failed". Exit status: 0 all pass, 1 some fail, 2 wrong usage, 77 no file.
+ * Runs conformance cases on the real engine through the public API, or in the simulator (lineage and scheduling alone,
+ * under 20 random schedules or as many as --schedules says), and compares what comes out with what the cases say. Every
+ * case is a run of its own; the seed decides its number of workers and its window, or the schedules. Prints each case
+ * that fails with the difference, and last "N passed, N failed". Exit status: 0 all pass, 1 some fail, 2 wrong usage,
+ * 77 no file.
  */
 #include <getopt.h>
 #include <stdio.h>
@@ -17,8 +20,9 @@
 struct options {
     uint64_t seed;
     uint32_t workers; /* 0: 1 to 3, by the seed */
+    uint32_t schedules;
     const char *only;
-    bool keep_going, verbose;
+    bool keep_going, verbose, simulated;
 };
 
 struct tally {
@@ -93,16 +97,20 @@ static bool run_case(struct tally *tally, const json_t *spec)
         .workers = tally->options.workers ? tally->options.workers : 1 + (uint32_t)(seed / 7 % 3),
         .seed = seed,
         .give_up_after_ms = 30000,
+        .simulated = tally->options.simulated,
     };
-    struct observed observed;
     char why[2048] = "";
+    bool same = true;
     if (tally->options.verbose)
         fprintf(stderr, "%s: %u workers\n", name, setup.workers);
-    case_run(&setup, spec, &observed);
-    bool same = agrees(spec, &observed, why, sizeof why);
-    if (!same)
-        printf("%s (%s): %s\n", name, json_string_value(json_object_get(spec, "why")), why);
-    observed_clear(&observed);
+    for (uint32_t i = 0; i < tally->options.schedules && same; i++, setup.seed++) {
+        struct observed observed;
+        case_run(&setup, spec, &observed);
+        same = agrees(spec, &observed, why, sizeof why);
+        observed_clear(&observed);
+        if (!same)
+            printf("%s (%s), schedule %u: %s\n", name, json_string_value(json_object_get(spec, "why")), i, why);
+    }
     fflush(stdout);
     tally->passed += same;
     tally->failed += !same;
@@ -138,23 +146,19 @@ static bool run_file(struct tally *tally, const char *path)
 
 static int usage(void)
 {
-    fprintf(stderr,
-            "usage: conformance [--engine real] [--seed N] [--workers N] [--case NAME] [--keep-going] [--verbose]\n"
-            "                   FILE...\n"
-            "the operators: SHEAF_CONFORMANCE_OPS, the plug-in's path; the worker: SHEAF_WORKER\n");
+    fprintf(stderr, "usage: conformance [--engine real|sim] [--seed N] [--schedules N] [--workers N] [--case NAME]\n"
+                    "                   [--keep-going] [--verbose] FILE...\n"
+                    "the operators: SHEAF_CONFORMANCE_OPS, the plug-in's path; the worker: SHEAF_WORKER\n");
     return 2;
 }
 
 static int parse(int argc, char **argv, struct options *ret_options)
 {
     static const struct option longs[] = {
-        {"engine", required_argument, NULL, 'e'},
-        {"seed", required_argument, NULL, 's'},
-        {"workers", required_argument, NULL, 'w'},
-        {"case", required_argument, NULL, 'c'},
-        {"keep-going", no_argument, NULL, 'k'},
-        {"verbose", no_argument, NULL, 'v'},
-        {NULL, 0, NULL, 0},
+        {"engine", required_argument, NULL, 'e'},    {"seed", required_argument, NULL, 's'},
+        {"schedules", required_argument, NULL, 'n'}, {"workers", required_argument, NULL, 'w'},
+        {"case", required_argument, NULL, 'c'},      {"keep-going", no_argument, NULL, 'k'},
+        {"verbose", no_argument, NULL, 'v'},         {NULL, 0, NULL, 0},
     };
     struct options options = {.seed = 1};
     for (int key; (key = getopt_long(argc, argv, "", longs, NULL)) != -1;) {
@@ -168,9 +172,15 @@ static int parse(int argc, char **argv, struct options *ret_options)
             options.keep_going = true;
         else if (key == 'v')
             options.verbose = true;
+        else if (key == 'n')
+            options.schedules = (uint32_t)strtoul(optarg, NULL, 10);
+        else if (key == 'e' && strcmp(optarg, "sim") == 0)
+            options.simulated = true;
         else if (key != 'e' || strcmp(optarg, "real") != 0)
             return -1;
     }
+    if (options.schedules == 0)
+        options.schedules = options.simulated ? 20 : 1;
     *ret_options = options;
     return optind;
 }

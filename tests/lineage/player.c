@@ -321,7 +321,8 @@ static void dispatch_lose(struct player *p, struct dispatch *d, struct turn *gui
             turn_fail(p, turn, SHEAF_SCOPE_ITEM, loss.class_id, turn->result.cause);
         if (verdicts[i] == SCHED_SEAL_ABORT && !p->out->aborted) {
             p->out->aborted = true;
-            snprintf(p->out->abort_cause, sizeof(p->out->abort_cause), "%s", turn->result.cause);
+            const char *cause = turn->result.cause[0] ? turn->result.cause : sheaf_class_name(loss.class_id);
+            snprintf(p->out->abort_cause, sizeof(p->out->abort_cause), "%s", cause);
         }
         turn_end(p, turn, false);
     }

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The other engine of a case: lineage and scheduling alone, played in one process in an order drawn from the seed, with
+ * pretended workers, batches, crashes, hangs and time.
+ */
+#include <stdio.h>
+
+#include "tests/conformance/case.h"
+#include "tests/lineage/player.h"
+
+enum { SOURCES_MAX = 16 };
+
+static bool columns_differ(json_t *const *columns, uint32_t count)
+{
+    for (uint32_t i = 1; i < count; i++)
+        if (json_array_size(columns[i]) != json_array_size(columns[0]))
+            return true;
+    return false;
+}
+
+void case_simulate(const struct case_setup *setup, const struct sheaf_plan *plan, const json_t *spec,
+                   struct observed *observed)
+{
+    json_t *columns[SOURCES_MAX] = {NULL};
+    struct played played;
+    if (plan->source_count > SOURCES_MAX) {
+        observed_trouble(observed, "more than %d sources", SOURCES_MAX);
+        return;
+    }
+    for (uint32_t i = 0; i < plan->source_count; i++)
+        columns[i] = json_object_get(
+            json_object_get(json_object_get(spec, "sources"), plan->ports[plan->sources[i]].name), "rows");
+    if (columns_differ(columns, plan->source_count)) {
+        observed->end = CASE_INPUT_ERROR;
+        return;
+    }
+    play(plan, columns, setup->seed, &played);
+    if (played.breach[0])
+        observed_trouble(observed, "%s", played.breach);
+    observed->aborted = played.aborted;
+    snprintf(observed->cause, sizeof observed->cause, "%s", played.abort_cause);
+    json_decref(observed->outputs);
+    json_decref(observed->roots);
+    json_decref(observed->started);
+    observed->outputs = json_incref(played.outputs);
+    observed->roots = json_incref(played.roots);
+    observed->started = json_incref(played.dispatched);
+    played_clear(&played);
+}
