@@ -80,7 +80,7 @@ int main(int argument_count, char **arguments)
            "engine %.2f us, workers %.2f us\n",
            items, options.workers, killing.kills, outcome.deaths, seconds, rows / seconds,
            (double)outcome.engine_cpu_us / rows, (double)outcome.worker_cpu_us / rows);
-    bool failed = outcome.problem[0] != '\0';
+    bool failed = outcome.problem[0] != '\0' || killing.kills < kills / 2 || (kills > 0 && outcome.deaths == 0);
     job_free(&outcome);
     return failed;
 }
