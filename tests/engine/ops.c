@@ -83,7 +83,7 @@ static int run_gate(void *cookie, const struct sheaf_row *row, char *message)
 {
     const struct state *state = cookie;
     if (row->attempt == 0 && is_at(state, row)) {
-        state->host->log(row, 2, "gate %d", (int)getpid());
+        state->host->log(row, 2, "at the gate: %d", (int)getpid());
         for (;;)
             pause();
     }

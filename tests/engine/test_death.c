@@ -176,7 +176,7 @@ static void kill_from_outside(struct bed *bed, int first_signal, int second_sign
 {
     struct outcomes outcomes = {0};
     int64_t numbers[30];
-    uint64_t heard = bed_heard(bed, "gate "), killed = 0;
+    uint64_t heard = bed_heard(bed, "at the gate: "), killed = 0;
     count_up(numbers, 30);
     bed_open(bed, ONE "- {call: g, op: gate, in: s, out: y, with: {at: [7]}, recovery: retry, retries: 3}\n");
     for (int i = 0; i < 30; i++)
@@ -185,9 +185,9 @@ static void kill_from_outside(struct bed *bed, int first_signal, int second_sign
     while (!take_all(bed, &outcomes)) {
         char rest[128];
         bed_wait(bed);
-        if (bed_heard(bed, "gate ") <= heard + killed)
+        if (bed_heard(bed, "at the gate: ") <= heard + killed)
             continue;
-        bed_await(bed, "gate ", heard + ++killed, rest, sizeof rest);
+        bed_await(bed, "at the gate: ", heard + ++killed, rest, sizeof rest);
         assert_true(atoi(rest) > 1);
         kill((pid_t)atoi(rest), first_signal);
         if (second_signal)
@@ -201,7 +201,7 @@ static void kill_from_outside(struct bed *bed, int first_signal, int second_sign
 static void test_killed_from_outside(void **state)
 {
     struct bed *bed = *state;
-    bed_listen(bed, "gate ");
+    bed_listen(bed, "at the gate: ");
     kill_from_outside(bed, SIGKILL, 0);
     kill_from_outside(bed, SIGSEGV, 0);
     kill_from_outside(bed, SIGSTOP, SIGKILL);

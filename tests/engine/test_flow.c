@@ -66,11 +66,11 @@ static void test_cancel(void **state)
 {
     struct bed *bed = *state;
     uint64_t failed = 0, cancelled = 0;
-    bed_listen(bed, "gate ");
+    bed_listen(bed, "at the gate: ");
     bed_open(bed, SOURCE "outputs: [y]\nsteps:\n- {call: g, op: gate, in: s, out: y, with: {at: [7]}}\n");
     for (int64_t number = 0; number < 20; number++)
         assert_int_equal(bed_submit(bed, &number, 1), 0);
-    bed_await(bed, "gate ", 1, NULL, 0);
+    bed_await(bed, "at the gate: ", 1, NULL, 0);
     sheaf_run_cancel(bed->run);
     for (struct sheaf_event event; (event = bed_next(bed)).kind != SHEAF_EVENT_END;) {
         struct sheaf_result_info info = {.size = sizeof info};
