@@ -152,9 +152,16 @@ static void write_entry(struct evaluation *e, struct node *node, void *cookie)
     struct reading reading = *item_read(e, node, entry_visit->port, FINAL);
     json_t *entry = json_object(), *root_causes = entry_visit->facts->failed_causes;
     if (root_causes) {
-        json_t *causes = NULL;
+        /* The failure may have come before a barrier that would have taken back what was read early. */
+        const struct reading *early = item_read(e, node, entry_visit->port, EARLY);
+        json_t *causes = NULL, *own = NULL;
         causes_add(e, &causes, reading.suppress_causes);
+        causes_add(e, &causes, early->suppress_causes);
         causes_add(e, &causes, root_causes);
+        causes_add(e, &own, reading.fail_causes);
+        causes_add(e, &own, early->fail_causes);
+        reading.may_fail = reading.may_fail || early->may_fail;
+        reading.fail_causes = own;
         reading.outcome = 'X';
         reading.may_suppress = true;
         reading.suppress_causes = causes;
