@@ -166,7 +166,7 @@ static bool waiting_pays(const struct policy_curve *curve, const struct policy_a
 struct policy_answer policy_decide(const struct policy_curve *curve, const struct policy_ask *ask)
 {
     uint32_t size = policy_best_rows(curve, ask->cap);
-    double left = (double)ask->ready + ask->coming;
+    double left = (double)ask->ready + ask->coming + ask->held;
     if (!ask->more && left > 0 && left < (double)size * (ask->devices ? ask->devices : 1)) {
         uint32_t share = tail_share(curve, ask, left);
         if (share < size && share <= ask->ready)

@@ -62,6 +62,7 @@ enum policy_close { POLICY_FULL, POLICY_SPLIT, POLICY_NOTHING_COMING, POLICY_NOT
 struct policy_ask {
     uint32_t ready;   /* rows READY now */
     uint32_t coming;  /* rows on their way, by the definition above */
+    uint32_t held;    /* rows that the isolation dial holds back: they count for the tail, nobody waits for them */
     uint32_t cap;     /* largest batch */
     uint32_t idle;    /* devices that could take a batch of this Call now, the asking one too */
     uint32_t devices; /* all that serve the Call */

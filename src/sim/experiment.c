@@ -302,7 +302,7 @@ static void run_e5(struct bench *bench)
     for (uint32_t i = 0; i < 4; i++) {
         struct scene scene = recognition(LIST_CMIX, bench->options->devices ? bench->options->devices : 32, caps[i]);
         scene.op = "sim.batch_group";
-        scene.dial = 8;
+        scene.dial = 20;
         scene_run(bench, &scene, "CMIX, cap %u, healthy", caps[i]);
         scene.without_first = true;
         struct experiment_line *absent = scene_run(bench, &scene, "CMIX, cap %u, the poisoned one absent", caps[i]);
@@ -315,11 +315,27 @@ static void run_e5(struct bench *bench)
     }
 }
 
+static void run_e6(struct bench *bench)
+{
+    static const uint32_t caps[] = {8, 16, 32, 64};
+    uint32_t devices = bench->options->devices ? bench->options->devices : 32;
+    double best = INFINITY;
+    for (uint32_t i = 0; i < 4; i++) {
+        struct scene scene = recognition(LIST_CMIX, devices, caps[i]);
+        scene.fixed_batches = true;
+        best = fmin(best, scene_run(bench, &scene, "CMIX, fixed cap %u", caps[i])->makespan_s);
+    }
+    struct scene scene = recognition(LIST_CMIX, devices, 64);
+    struct experiment_line *line = scene_run(bench, &scene, "CMIX, automatic, at most 64");
+    line->bound_s = bound_of(&scene, pages_of(&scene));
+    target(bench, false, line->makespan_s / best, 1.02, "automatic over the best fixed cap");
+}
+
 static void run_e7(struct bench *bench)
 {
     struct scene scene = recognition(LIST_CTAIL, bench->options->devices ? bench->options->devices : 4, 48);
     scene.op = "sim.batch_group";
-    scene.dial = 8;
+    scene.dial = 20;
     scene.render.child_us = 0.001 * SECOND;
     scene.page = (struct sim_service){.row_us = 0.05 * SECOND};
     scene.assemble.row_us = 0.001 * SECOND;
@@ -429,6 +445,7 @@ static const struct {
 } experiments[] = {
     {"E2", "C368: render, recognise in batches, assemble", run_e2},
     {"E5", "CMIX: the first page of the largest document fails its group", run_e5},
+    {"E6", "CMIX: the automatic policy against fixed batch sizes", run_e6},
     {"E7", "CTAIL: the first page of each of the 99 largest documents fails its group", run_e7},
     {"E9", "a small admission window and a Call that gains little from batches", run_e9},
     {"E10", "CBIG: scaling of recognition", run_e10},
@@ -440,7 +457,7 @@ enum { EXPERIMENTS = sizeof(experiments) / sizeof(experiments[0]) };
 
 const char *const *experiment_names(void)
 {
-    static const char *const names[] = {"E2", "E5", "E7", "E9", "E10", "E11", "E12", "E13", NULL};
+    static const char *const names[] = {"E2", "E5", "E6", "E7", "E9", "E10", "E11", "E12", "E13", NULL};
     return names;
 }
 

@@ -218,7 +218,7 @@ static double coming_from(const struct sim *sim, const struct call_state *call, 
 static bool more_above(const struct sim *sim, uint32_t call)
 {
     const struct call_state *state = &sim->calls[call];
-    if (sim->admitted < sim->setup->root_count || state->gate.held)
+    if (sim->admitted < sim->setup->root_count)
         return true;
     for (uint32_t i = 0; i < state->maker_count; i++) {
         uint32_t maker = state->makers[i];
@@ -255,6 +255,7 @@ struct policy_ask rows_ask(struct sim *sim, uint32_t call)
     bool more = more_above(sim, call);
     return (struct policy_ask){.ready = rows_ready(sim, call),
                                .coming = coming > 1e9 ? 1000000000u : (uint32_t)coming,
+                               .held = (uint32_t)state->gate.held,
                                .cap = sim->plan->calls[call].batch_rows,
                                .idle = pool->idle_count,
                                .devices = pool->device_count,

@@ -116,7 +116,7 @@ static const struct {
                "settings file or "
                "the default.\n"},
     {"sim",
-     "sheaf sim [--experiment E2|E3|E4|E5|E7|E9|E10|E11|E12|E13|all] [--json] [--seed N] [--jitter PERCENT]\n"
+     "sheaf sim [--experiment E2|E3|E4|E5|E6|E7|E9|E10|E11|E12|E13|all] [--json] [--seed N] [--jitter PERCENT]\n"
      "          [--devices N] [--batch N] [--dial N] [--fixed-batches] [--order fifo|unordered|parent] [--trace "
      "FILE]\n\n"
      "Plays published experiments over the engine's own lineage and scheduling with a virtual clock and pretended "
