@@ -110,7 +110,7 @@ char *report_run_json(const struct report_run *run, const char *engine_ledger)
     const struct report_counts *counts = &run->counts;
     json_t *object = json_object();
     json_object_set_new(object, "sheaf", json_string(sheaf_version()));
-    json_object_set_new(object, "run", json_string(run->run_id));
+    json_object_set_new(object, "run_id", json_string(run->run_id));
     json_object_set_new(object, "pipeline", json_string(run->pipeline));
     json_object_set_new(object, "fingerprint", json_string(run->fingerprint));
     json_t *ledger = engine_ledger == NULL ? NULL : json_loads(engine_ledger, 0, NULL);
@@ -125,7 +125,7 @@ char *report_run_json(const struct report_run *run, const char *engine_ledger)
     set_count(object, "skipped", counts->skipped);
     set_count(object, "changed", counts->changed);
     set_count(object, "pages", counts->pages);
-    json_object_set_new(object, "wall_seconds", json_real(counts->wall_seconds));
+    json_object_set_new(object, "wall_s", json_real(counts->wall_seconds));
     set_count(object, "first_commit_pages", counts->first_commit_pages);
     json_object_set_new(object, "first_commit_s",
                         counts->first_commit_seconds < 0 ? json_null() : json_real(counts->first_commit_seconds));
