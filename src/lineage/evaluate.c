@@ -5,16 +5,18 @@
 
 #include "lineage/state.h"
 
-/* Outcomes only rise: a second resolution may only suppress what was PRESENT or DROPPED. */
+/* Outcomes only rise: a second resolution may only suppress what was PRESENT or DROPPED. What only copies follows even
+ * from FAILED: it had copied its mask's failure before a barrier took its source. */
 void item_set(struct lineage *l, uint32_t port, uint32_t entity, enum lineage_outcome outcome)
 {
     uint8_t *item = item_at(l, port, entity);
     enum lineage_outcome old = (enum lineage_outcome)(*item & ITEM_OUTCOME);
-    if (old == outcome || outcome_is_bad(old))
+    const struct port_layout *p = &l->ports[port];
+    bool follows = (p->kind == PLAN_FILTER || p->kind == PLAN_BROADCAST) && outcome == LINEAGE_SUPPRESSED;
+    if (old == outcome || (outcome_is_bad(old) && !follows))
         return;
     assert(old == LINEAGE_UNRESOLVED || outcome == LINEAGE_SUPPRESSED);
     *item = (uint8_t)((*item & ~ITEM_OUTCOME) | outcome);
-    const struct port_layout *p = &l->ports[port];
     if (outcome_is_bad(outcome))
         root_at(l, entity_at(l, p->domain, entity)->root)->trouble = true;
     if (p->reader_count)
@@ -241,11 +243,6 @@ static void filter_evaluate(struct lineage *l, uint32_t port, uint32_t entity)
     enum lineage_outcome mask = item_outcome(l, p->mask, entity);
     if (source != LINEAGE_PRESENT) {
         item_set(l, port, entity, source);
-        /* It had copied its mask's failure before a barrier took its source: what it reads now is the source's. No
-         * reader tells the two apart. */
-        uint8_t *item = item_at(l, port, entity);
-        if (source == LINEAGE_SUPPRESSED)
-            *item = (uint8_t)((*item & ~ITEM_OUTCOME) | LINEAGE_SUPPRESSED);
         if (mask == LINEAGE_UNRESOLVED)
             queue_push(l, &l->demand, p->mask, entity, DEMAND_ITEM);
     } else if (mask == LINEAGE_PRESENT) {

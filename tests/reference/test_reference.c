@@ -80,6 +80,21 @@ static uint64_t setting(const char *name, uint64_t fallback)
     return text ? strtoull(text, NULL, 10) : fallback;
 }
 
+/* Programs that once disagreed in one order out of many. */
+static void test_found_before(void **state)
+{
+    static const uint64_t seeds[] = {26,      832,     5179,    11902,   13511,   14451,   1003967,
+                                     1034686, 1062784, 1151359, 1171845, 1215438, 2065195, 5141129};
+    struct tally tally = {.orders = 200};
+    assert_int_equal(sheaf_registry_create(&tally.registry), 0);
+    assert_int_equal(registry_add_plugin(tally.registry, &operator_signatures, NULL, NULL), 0);
+    for (size_t i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++)
+        one_program(&tally, seeds[i]);
+    sheaf_registry_destroy(tally.registry);
+    assert_int_equal(tally.wrong, 0);
+    assert_int_equal(tally.programs, sizeof(seeds) / sizeof(seeds[0]));
+}
+
 static void test_reference(void **state)
 {
     uint64_t first = setting("SHEAF_TEST_SEED", 1), programs = setting("SHEAF_TEST_PROGRAMS", 20000);
@@ -98,6 +113,6 @@ static void test_reference(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_reference)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_found_before), cmocka_unit_test(test_reference)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
