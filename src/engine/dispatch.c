@@ -30,7 +30,9 @@ bool dispatch_has_room(const struct shard *shard)
 {
     for (uint32_t call = 0; call < shard->plan->call_count; call++) {
         uint32_t ring = shard->counts[call].full_ring;
-        if (ring != 0 && ready_ring_has_room(&shard->rings[(size_t)call * BOARD_RINGS + ring - 1]))
+        bool wanted = ring != 0 && shard->live_of_call[call] < shard->live_max[call] &&
+                      sched_queued(shard->sched, call) + sched_isolating(shard->sched, call) > 0;
+        if (wanted && ready_ring_has_room(&shard->rings[(size_t)call * BOARD_RINGS + ring - 1]))
             return true;
     }
     return false;
