@@ -7,6 +7,9 @@
  * than roots usually have children are put aside, and move up when the Pool would otherwise run out of other work, or
  * when enough other rows went before them. Roots of one size are never put aside: each is finished before the next is
  * begun.
+ *
+ * At the start of a run nothing is known of sizes, and a user waits for a first result: until one root is finished, the
+ * first few roots get only a taste of their rows, so that a small one among them is out soon.
  */
 #include <assert.h>
 #include <errno.h>
@@ -19,6 +22,8 @@ enum {
     LARGE_TIMES = 8,           /* this many times the usual number of children is far more */
     USUAL_MIN = 32,            /* where roots are tiny, or none is known yet */
     LOW_WATER_PER_WORKER = 32, /* rows of a Pool that keep its workers from looking idle */
+    TASTE_ROWS = 16,           /* rows of a root before any root is finished ... */
+    TASTED_ROOTS_MAX = 16,     /* ... for so many roots */
     OTHERS_BEFORE = 256,       /* after so many other rows ... */
     MOVED_IN_TURN = 64,        /* ... so many move up in any case: a fifth of the work */
 };
@@ -94,7 +99,9 @@ bool bulk_put_aside(struct shard *shard, struct grain grain)
     if (shard->plan->calls[grain.call].domain == 0)
         return false;
     struct root *root = root_of(shard, lineage_root_of(shard->lineage, grain));
-    if (root->rows_ready < LARGE_TIMES * usual_children(shard, root)) {
+    bool tasting = !shard->finished_any && shard->children_roots <= TASTED_ROOTS_MAX;
+    double most = tasting ? TASTE_ROWS : LARGE_TIMES * usual_children(shard, root);
+    if (root->rows_ready < most) {
         root->rows_ready++;
         return false;
     }

@@ -155,6 +155,7 @@ struct shard {
     struct raised_rows *raised;
     struct bulk *bulk; /* per Call */
     double children_log_sum;
+    bool finished_any;        /* some root of this run is complete */
     uint64_t children_roots;  /* roots that had a child */
     uint32_t rows_since_bulk; /* other rows offered since some were moved up */
 

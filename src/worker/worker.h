@@ -168,7 +168,7 @@ void record_commit(struct sheaf_worker *worker, uint32_t shard);
 /* Waking a shard costs more than reading a short record: it is told of finished rows this often, and of what is left
  * before this worker sleeps or starts a row that may take longer. So a result waits for that time and one row at most,
  * and the shard finds rows of several pages at once. */
-#define ANNOUNCE_NS 2000000u
+#define ANNOUNCE_NS 5000000u
 /* Bumps the shards that have records they were not told of: all, or those not told for ANNOUNCE_NS. */
 void announce(struct sheaf_worker *worker);
 void announce_due(struct sheaf_worker *worker, uint64_t at_ns);

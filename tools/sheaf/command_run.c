@@ -253,6 +253,8 @@ static void give_to_tree(struct run *run)
         roots->queue_first = roots->items[index].next;
         if (status == 0) {
             roots->in_tree++;
+            if (run->counts.first_commit_seconds < 0)
+                sheaf_tree_flush(run->tree); /* a first result is worth a group of its own */
             continue;
         }
         struct root *root = &roots->items[index];
