@@ -10,7 +10,7 @@
 #include "program/registry.h"
 #include "worker/attach.h"
 
-enum { HELLO_TIMEOUT_MS = 10000, LEASE_CHUNKS_MAX = 1 << 20 };
+enum { HELLO_TIMEOUT_MS = 10000 };
 
 /* The Calls of a Pool in the order they are served: drain first, so nearest to an output comes first. */
 static int compare_calls(const void *left, const void *right, void *plan_calls)
@@ -119,10 +119,11 @@ static struct attach_segment *list_segments(const struct sheaf_run *run, uint32_
 
 static struct attach_chunk *list_chunks(struct sheaf_run *run, uint32_t worker, uint32_t *ret_count)
 {
-    uint32_t *numbers = calloc(LEASE_CHUNKS_MAX, sizeof *numbers);
+    uint32_t real = payload_back(run->payload, worker, 0); /* nobody is there who could be given more meanwhile */
+    uint32_t *numbers = calloc(real + 1, sizeof *numbers);
     if (!numbers)
         return NULL;
-    uint32_t count = payload_lease(run->payload, worker, numbers, LEASE_CHUNKS_MAX);
+    uint32_t count = payload_lease(run->payload, worker, numbers, real);
     struct attach_chunk *chunks = calloc(count + 1, sizeof *chunks);
     for (uint32_t i = 0; chunks && i < count; i++)
         chunks[i] = (struct attach_chunk){.segment = payload_worker_segment(run->payload, worker), .chunk = numbers[i]};

@@ -11,10 +11,11 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "worker/attach.h"
 
 enum { ATTACH_FD = 3, SAFE_FD = 16 };
 
@@ -92,8 +93,9 @@ int child_spawn(const char *path, const cpu_set_t *cores, struct child *ret_chil
     int sockets[2] = {-1, -1}, pipes[2] = {-1, -1}, null = -1, result;
     if (access(path, X_OK) < 0)
         return -errno;
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0 ||
-        pipe2(pipes, O_CLOEXEC | O_NONBLOCK) < 0 || (null = move_up(open("/dev/null", O_RDONLY | O_CLOEXEC))) < 0) {
+    if ((result = attach_pair(sockets)) < 0)
+        return result;
+    if (pipe2(pipes, O_CLOEXEC | O_NONBLOCK) < 0 || (null = move_up(open("/dev/null", O_RDONLY | O_CLOEXEC))) < 0) {
         result = -errno;
         goto out;
     }
@@ -104,7 +106,6 @@ int child_spawn(const char *path, const cpu_set_t *cores, struct child *ret_chil
         goto out;
     }
     fcntl(pipes[1], F_SETFL, 0); /* our ends do not block, the child's do */
-    fcntl(sockets[0], F_SETFL, O_NONBLOCK);
     struct plan_of_child plan = {path, cores, sockets[1], pipes[1], null, getpid()};
     struct child child = {.socket = sockets[0], .output = pipes[0], .pidfd = -1};
     child.pid = clone_with_pidfd(&child.pidfd);

@@ -16,50 +16,20 @@
 
 #include "engine/greet.h"
 #include "engine/shard.h"
-#include "engine/spawn.h"
+#include "engine/watch.h"
 #include "worker/attach.h"
 
 enum {
-    TICK_MS = 1000,
-    TICK_MS_MIN = 10,
+    BUMP_MS = 1000,
     STOP_MS = 2000,        /* how long a worker may take to end when asked */
     FIRST_CHUNKS = 2,      /* made real before a worker starts; more when it asks */
     FUTILE_STARTS_MAX = 3, /* processes of one worker number that died in a row without having become ready */
-    STOPPED_TICKS_MAX = 2,
     IDLE_DEATHS_MAX = 100,
     ROUNDS_MAX = 32, /* reads from one descriptor before others are looked at */
     EVENTS_MAX = 64,
-    OUTPUT_LINE_BYTES = 1024,
 };
 
-enum watch { WATCH_WAKE, WATCH_DEATH, WATCH_SOCKET, WATCH_OUTPUT };
-
-enum phase {
-    PHASE_NONE,       /* no process */
-    PHASE_STARTING,   /* said hello to */
-    PHASE_READY,      /* claims and runs */
-    PHASE_RECOVERING, /* dead; shards take what is theirs */
-};
-
-struct process {
-    enum phase phase;
-    struct child child;
-    _Atomic pid_t pid; /* 0: none; what other threads may see of `child` */
-    uint32_t generation;
-    uint32_t futile_starts;
-    uint32_t stopped_ticks; /* in a row that found it stopped */
-    bool killed;            /* by us, for `end` */
-    enum worker_end end;
-    uint32_t grain; /* the row over its deadline */
-    uint64_t number;
-    char refusal[256];            /* why it cannot serve, in its own words */
-    char why[128];                /* why we killed it */
-    _Atomic bool to_blame;        /* the process that died had a row running, or had run some */
-    uint32_t idle_deaths;         /* in a row, of processes that had nothing to do with any row */
-    _Atomic uint32_t shards_left; /* that have not yet recovered from its death */
-    char line[OUTPUT_LINE_BYTES]; /* output not yet ended by a newline */
-    size_t line_bytes;
-};
+enum heard { HEARD_WAKE, HEARD_DEATH, HEARD_SOCKET, HEARD_OUTPUT };
 
 struct message_kill {
     struct message message;
@@ -93,7 +63,7 @@ static void wake(struct supervisor *supervisor)
     (void)!write(supervisor->wake_fd, &one, sizeof one);
 }
 
-static int watch(struct supervisor *supervisor, int fd, enum watch what, uint32_t worker)
+static int listen_to(struct supervisor *supervisor, int fd, enum heard what, uint32_t worker)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.u64 = (uint64_t)what << 32 | worker};
     return epoll_ctl(supervisor->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
@@ -203,11 +173,11 @@ static int start_process(struct supervisor *supervisor, uint32_t worker)
     result = greet_send(run, worker, process->generation, process->child.socket, &greeting);
     if (result < 0)
         child_kill(&process->child, SIGKILL); /* its death reports it */
-    result = watch(supervisor, process->child.pidfd, WATCH_DEATH, worker);
+    result = listen_to(supervisor, process->child.pidfd, HEARD_DEATH, worker);
     if (result == 0)
-        result = watch(supervisor, process->child.socket, WATCH_SOCKET, worker);
+        result = listen_to(supervisor, process->child.socket, HEARD_SOCKET, worker);
     if (result == 0)
-        result = watch(supervisor, process->child.output, WATCH_OUTPUT, worker);
+        result = listen_to(supervisor, process->child.output, HEARD_OUTPUT, worker);
     if (result < 0)
         bury_unwatched(process);
     return result;
@@ -316,116 +286,6 @@ static void on_output(struct supervisor *supervisor, uint32_t worker)
     }
     if (got == 0)
         epoll_ctl(supervisor->epoll_fd, EPOLL_CTL_DEL, process->child.output, NULL);
-}
-
-/* ---- deadlines ---- */
-
-static void end_for_memory(struct supervisor *supervisor, uint32_t worker, uint64_t bytes, uint64_t limit)
-{
-    struct process *process = &supervisor->processes[worker];
-    process->killed = true;
-    process->end = WORKER_OOM;
-    snprintf(process->why, sizeof process->why, "the worker's memory grew to %llu MiB, over its share of %llu MiB",
-             (unsigned long long)(bytes >> 20), (unsigned long long)(limit >> 20));
-    child_kill(&process->child, SIGKILL);
-}
-
-/* A process that was stopped from outside (SIGSTOP) answers nothing and releases nothing. */
-static bool is_stopped(pid_t pid)
-{
-    char path[64], state = 0;
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    FILE *file = fopen(path, "re");
-    /* pid (name) state: the name may hold anything, but ours has no bracket. */
-    if (file && fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
-        state = 0;
-    if (file)
-        fclose(file);
-    return state == 'T'; /* not 't': a tracer lets it go on */
-}
-
-/* One that is still stopped a tick later is replaced; nobody is charged for it. */
-static void check_stopped(struct supervisor *supervisor, uint32_t worker)
-{
-    struct process *process = &supervisor->processes[worker];
-    process->stopped_ticks = is_stopped(process->child.pid) ? process->stopped_ticks + 1 : 0;
-    if (process->stopped_ticks < STOPPED_TICKS_MAX)
-        return;
-    process->killed = true;
-    process->end = WORKER_ENDED;
-    snprintf(process->why, sizeof process->why, "it was stopped from outside and did not go on");
-    child_kill(&process->child, SIGKILL);
-}
-
-/* Ends a worker that has a row over its deadline. */
-static void check_deadline(struct supervisor *supervisor, uint32_t worker, uint64_t now_ns)
-{
-    struct sheaf_run *run = supervisor->run;
-    struct process *process = &supervisor->processes[worker];
-    const struct claim_page *page = &run->workers[worker].lane.claims;
-    for (uint32_t i = 0; i < page->row_count; i++) {
-        struct claim_row row = claim_page_read(page, i);
-        if (row.state != CLAIM_RUNNING || row.blocked || row.since_ns == 0 || row.since_ns >= now_ns)
-            continue;
-        uint32_t shard = row.grain / run->slots_per_shard;
-        struct dispatch dispatch;
-        if (shard >= run->shard_count ||
-            dispatch_copy(&run->shards[shard]->board.dispatches, row.grain, &dispatch) < 0 ||
-            dispatch.number != row.number || dispatch.timeout_ns == 0 || now_ns - row.since_ns <= dispatch.timeout_ns)
-            continue;
-        process->killed = true;
-        process->end = WORKER_TIMED_OUT;
-        process->grain = row.grain;
-        process->number = row.number;
-        snprintf(process->why, sizeof process->why, "no answer within %.3g s", (double)dispatch.timeout_ns / 1e9);
-        child_kill(&process->child, SIGKILL);
-        return;
-    }
-}
-
-static int tick_ms(const struct sheaf_run *run)
-{
-    uint32_t shortest = 4 * TICK_MS;
-    for (uint32_t call = 0; call < run->plan->call_count; call++) {
-        uint32_t timeout_ms = run_timeout_ms(run, &run->plan->calls[call]);
-        shortest = timeout_ms < shortest ? timeout_ms : shortest;
-    }
-    return shortest / 4 < TICK_MS_MIN ? TICK_MS_MIN : (int)(shortest / 4);
-}
-
-/* Resident memory of a process less what it shares. */
-static uint64_t private_bytes(pid_t pid)
-{
-    char path[64];
-    unsigned long long size, resident = 0, shared = 0;
-    snprintf(path, sizeof path, "/proc/%d/statm", (int)pid);
-    FILE *file = fopen(path, "re");
-    if (file && fscanf(file, "%llu %llu %llu", &size, &resident, &shared) != 3)
-        resident = shared = 0;
-    if (file)
-        fclose(file);
-    return (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
-static void tick(struct supervisor *supervisor)
-{
-    struct sheaf_run *run = supervisor->run;
-    uint64_t now_ns = clock_now_ns(), resident = 0, limit = run->budget.heap_bytes;
-    for (uint32_t worker = 0; worker < run->worker_count; worker++) {
-        struct process *process = &supervisor->processes[worker];
-        if (process->phase == PHASE_READY && !process->killed)
-            check_deadline(supervisor, worker, now_ns);
-        if (process->phase != PHASE_READY)
-            continue;
-        if (!process->killed)
-            check_stopped(supervisor, worker);
-        uint64_t bytes = private_bytes(process->child.pid);
-        resident += bytes;
-        if (bytes > limit && !process->killed)
-            end_for_memory(supervisor, worker, bytes, limit);
-    }
-    if (resident > atomic_load_explicit(&run->rss_peak_bytes, memory_order_relaxed))
-        atomic_store_explicit(&run->rss_peak_bytes, resident, memory_order_relaxed);
 }
 
 /* ---- deaths ---- */
@@ -560,12 +420,8 @@ static void take_kills(struct supervisor *supervisor)
         struct message_kill *kill_order = (struct message_kill *)message;
         struct process *process = &supervisor->processes[kill_order->worker];
         if (process->generation == kill_order->generation &&
-            (process->phase == PHASE_READY || process->phase == PHASE_STARTING)) {
-            process->killed = true;
-            process->end = WORKER_BREACH;
-            snprintf(process->why, sizeof process->why, "%s", kill_order->why);
-            child_kill(&process->child, SIGKILL);
-        }
+            (process->phase == PHASE_READY || process->phase == PHASE_STARTING))
+            process_kill(process, WORKER_BREACH, "%s", kill_order->why);
         message = message->next;
         free(kill_order);
     }
@@ -578,19 +434,19 @@ static void on_event(struct supervisor *supervisor, const struct epoll_event *ev
     uint32_t worker = (uint32_t)event->data.u64;
     struct process *process = &supervisor->processes[worker];
     uint64_t ignored;
-    switch ((enum watch)(event->data.u64 >> 32)) {
-    case WATCH_WAKE:
+    switch ((enum heard)(event->data.u64 >> 32)) {
+    case HEARD_WAKE:
         (void)!read(supervisor->wake_fd, &ignored, sizeof ignored);
         break;
-    case WATCH_DEATH:
+    case HEARD_DEATH:
         if (process->child.pidfd >= 0)
             on_death(supervisor, worker);
         break;
-    case WATCH_SOCKET:
+    case HEARD_SOCKET:
         if (process->child.socket >= 0)
             on_socket(supervisor, worker);
         break;
-    case WATCH_OUTPUT:
+    case HEARD_OUTPUT:
         if (process->child.output >= 0)
             on_output(supervisor, worker);
         break;
@@ -635,7 +491,7 @@ static void end_workers(struct supervisor *supervisor)
             for (uint32_t worker = 0; worker < run->worker_count; worker++)
                 child_kill(&supervisor->processes[worker].child, SIGKILL);
         }
-        wait_for_events(supervisor, killed ? TICK_MS : (int)((deadline_ns - now_ns) / 1000000) + 1);
+        wait_for_events(supervisor, killed ? BUMP_MS : (int)((deadline_ns - now_ns) / 1000000) + 1);
     }
 }
 
@@ -646,17 +502,17 @@ static void *supervisor_thread(void *argument)
     pthread_setname_np(pthread_self(), "sheaf-super");
     for (uint32_t worker = 0; worker < run->worker_count; worker++)
         start_or_give_up(supervisor, worker);
-    int period_ms = tick_ms(run);
+    int period_ms = watch_period_ms(run);
     uint64_t next_tick_ns = clock_now_ns(), next_bump_ns = next_tick_ns;
     while (!atomic_load_explicit(&supervisor->stopping, memory_order_acquire)) {
         uint64_t now_ns = clock_now_ns();
         if (now_ns >= next_tick_ns) {
-            tick(supervisor);
+            watch_tick(run, supervisor->processes);
             next_tick_ns = now_ns + (uint64_t)period_ms * 1000000;
         }
         if (now_ns >= next_bump_ns) {
             wake_all_waiters(run); /* bounds what a hostile worker's meddling with event counts can cost */
-            next_bump_ns = now_ns + TICK_MS * UINT64_C(1000000);
+            next_bump_ns = now_ns + BUMP_MS * UINT64_C(1000000);
         }
         wait_for_events(supervisor, (int)((next_tick_ns - now_ns) / 1000000) + 1);
         take_kills(supervisor);
@@ -697,7 +553,7 @@ static struct supervisor *create(struct sheaf_run *run)
     supervisor->ready_of_pool = calloc(run->plan->pool_count + 1, sizeof *supervisor->ready_of_pool);
     supervisor->oom_kills = count_oom_kills();
     if (supervisor->epoll_fd < 0 || supervisor->wake_fd < 0 || !supervisor->processes || !supervisor->ready_of_pool ||
-        watch(supervisor, supervisor->wake_fd, WATCH_WAKE, 0) < 0) {
+        listen_to(supervisor, supervisor->wake_fd, HEARD_WAKE, 0) < 0) {
         destroy(supervisor);
         return NULL;
     }

@@ -21,8 +21,7 @@ int attach_pair(int ret_sockets[2])
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0)
         return -errno;
     int engine_flags = fcntl(sockets[0], F_GETFL);
-    if (engine_flags < 0 || fcntl(sockets[0], F_SETFL, engine_flags | O_NONBLOCK) < 0 ||
-        fcntl(sockets[1], F_SETFD, 0) < 0) {
+    if (engine_flags < 0 || fcntl(sockets[0], F_SETFL, engine_flags | O_NONBLOCK) < 0) {
         int status = -errno;
         close(sockets[0]);
         close(sockets[1]);

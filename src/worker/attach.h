@@ -102,8 +102,8 @@ struct attach_hello {
 
 /* ---- the engine's half ---- */
 
-/* A socketpair: [0] stays with the engine (close-on-exec, non-blocking), [1] is the worker's (blocking, inherited by
- * exec). */
+/* A socketpair: [0] stays with the engine (non-blocking), [1] is the worker's (blocking). Both are close-on-exec: what
+ * another thread of the host executes meanwhile gets neither; the child that is to have [1] moves it with dup2. */
 int attach_pair(int ret_sockets[2]);
 
 /* Sends the hello. Descriptors are duplicated by the kernel: the caller keeps its own. Waits for room in the socket at

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -59,6 +60,7 @@ static void start_process(struct mini *mini)
     assert_true(mini->pid >= 0);
     if (mini->pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
+        fcntl(sockets[1], F_SETFD, 0); /* the one descriptor it is to have */
         execl(path, path, "--attach", number, (char *)NULL);
         _exit(127);
     }

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/watch.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "engine/shard.h"
+
+enum { PERIOD_MS_MAX = 1000, PERIOD_MS_MIN = 10, STOPPED_TICKS_MAX = 2 };
+
+void process_kill(struct process *process, enum worker_end end, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(process->why, sizeof process->why, format, arguments);
+    va_end(arguments);
+    process->killed = true;
+    process->end = end;
+    child_kill(&process->child, SIGKILL);
+}
+
+int watch_period_ms(const struct sheaf_run *run)
+{
+    uint32_t shortest = 4 * PERIOD_MS_MAX;
+    for (uint32_t call = 0; call < run->plan->call_count; call++) {
+        uint32_t timeout_ms = run_timeout_ms(run, &run->plan->calls[call]);
+        shortest = timeout_ms < shortest ? timeout_ms : shortest;
+    }
+    return shortest / 4 < PERIOD_MS_MIN ? PERIOD_MS_MIN : (int)(shortest / 4);
+}
+
+/* A row over its deadline. */
+static void check_deadline(const struct sheaf_run *run, uint32_t worker, struct process *process, uint64_t now_ns)
+{
+    const struct claim_page *page = &run->workers[worker].lane.claims;
+    for (uint32_t i = 0; i < page->row_count; i++) {
+        struct claim_row row = claim_page_read(page, i);
+        if (row.state != CLAIM_RUNNING || row.blocked || row.since_ns == 0 || row.since_ns >= now_ns)
+            continue;
+        uint32_t shard = row.grain / run->slots_per_shard;
+        struct dispatch dispatch;
+        if (shard >= run->shard_count ||
+            dispatch_copy(&run->shards[shard]->board.dispatches, row.grain, &dispatch) < 0 ||
+            dispatch.number != row.number || dispatch.timeout_ns == 0 || now_ns - row.since_ns <= dispatch.timeout_ns)
+            continue;
+        process->grain = row.grain;
+        process->number = row.number;
+        process_kill(process, WORKER_TIMED_OUT, "no answer within %.3g s", (double)dispatch.timeout_ns / 1e9);
+        return;
+    }
+}
+
+/* A process that was stopped from outside (SIGSTOP) answers nothing and releases nothing. */
+static bool is_stopped(pid_t pid)
+{
+    char path[64], state = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "re");
+    /* pid (name) state: the name may hold anything, but ours has no bracket. */
+    if (file && fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+        state = 0;
+    if (file)
+        fclose(file);
+    return state == 'T'; /* not 't': a tracer lets it go on */
+}
+
+/* One that is still stopped a tick later is replaced; nobody is charged for it. */
+static void check_stopped(struct process *process)
+{
+    process->stopped_ticks = is_stopped(process->child.pid) ? process->stopped_ticks + 1 : 0;
+    if (process->stopped_ticks >= STOPPED_TICKS_MAX)
+        process_kill(process, WORKER_ENDED, "it was stopped from outside and did not go on");
+}
+
+/* Resident memory of a process less what it shares. */
+static uint64_t private_bytes(pid_t pid)
+{
+    char path[64];
+    unsigned long long size, resident = 0, shared = 0;
+    snprintf(path, sizeof path, "/proc/%d/statm", (int)pid);
+    FILE *file = fopen(path, "re");
+    if (file && fscanf(file, "%llu %llu %llu", &size, &resident, &shared) != 3)
+        resident = shared = 0;
+    if (file)
+        fclose(file);
+    return (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static void check_memory(struct process *process, uint64_t bytes, uint64_t limit)
+{
+    if (bytes > limit)
+        process_kill(process, WORKER_OOM, "the worker's memory grew to %llu MiB, over its share of %llu MiB",
+                     (unsigned long long)(bytes >> 20), (unsigned long long)(limit >> 20));
+}
+
+void watch_tick(struct sheaf_run *run, struct process *processes)
+{
+    uint64_t now_ns = clock_now_ns(), resident = 0;
+    for (uint32_t worker = 0; worker < run->worker_count; worker++) {
+        struct process *process = &processes[worker];
+        if (process->phase != PHASE_READY)
+            continue;
+        uint64_t bytes = private_bytes(process->child.pid);
+        resident += bytes;
+        if (!process->killed)
+            check_deadline(run, worker, process, now_ns);
+        if (!process->killed)
+            check_stopped(process);
+        if (!process->killed)
+            check_memory(process, bytes, run->budget.heap_bytes);
+    }
+    if (resident > atomic_load_explicit(&run->rss_peak_bytes, memory_order_relaxed))
+        atomic_store_explicit(&run->rss_peak_bytes, resident, memory_order_relaxed);
+}

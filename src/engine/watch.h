@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the supervisor knows of the process behind each worker number, and looking after those that live: a row over
+ * its deadline, memory over the share, a process that was stopped from outside. Whoever is found is killed; its death
+ * tells the rest. The supervisor's thread, except where a field says otherwise.
+ */
+#ifndef SRC_ENGINE_WATCH_H
+#define SRC_ENGINE_WATCH_H
+
+#include "engine/run.h"
+#include "engine/spawn.h"
+
+enum { OUTPUT_LINE_BYTES = 1024 };
+
+enum phase {
+    PHASE_NONE,       /* no process */
+    PHASE_STARTING,   /* said hello to */
+    PHASE_READY,      /* claims and runs */
+    PHASE_RECOVERING, /* dead; shards take what is theirs */
+};
+
+struct process {
+    enum phase phase;
+    struct child child;
+    _Atomic pid_t pid; /* 0: none; what other threads may see of `child` */
+    uint32_t generation;
+    uint32_t futile_starts;
+    uint32_t stopped_ticks; /* in a row that found it stopped */
+    bool killed;            /* by us, for `end` */
+    enum worker_end end;
+    uint32_t grain; /* the row over its deadline */
+    uint64_t number;
+    char refusal[256];            /* why it cannot serve, in its own words */
+    char why[128];                /* why we killed it */
+    _Atomic bool to_blame;        /* the process that died had a row running, or had run some */
+    uint32_t idle_deaths;         /* in a row, of processes that had nothing to do with any row */
+    _Atomic uint32_t shards_left; /* that have not yet recovered from its death */
+    char line[OUTPUT_LINE_BYTES]; /* output not yet ended by a newline */
+    size_t line_bytes;
+};
+
+/* Ends a process: its death is reported as `end`, with the reason in the words of `format`. */
+void process_kill(struct process *process, enum worker_end end, const char *format, ...) SHEAF_PRINTF(3, 4);
+
+/* How often to look, so that a deadline is kept to a quarter of it. */
+int watch_period_ms(const struct sheaf_run *run);
+/* Looks at every process of the run once. */
+void watch_tick(struct sheaf_run *run, struct process *processes);
+
+#endif
