@@ -184,7 +184,7 @@ void admit_complete(struct shard *shard, uint32_t lineage_root)
     struct root *root = root_of(shard, lineage_root);
     assert(root->phase == ROOT_LIVE);
     root->phase = ROOT_COMPLETE;
-    shard->finished_any |= root->children > 0;
+    sched_root_over(shard->sched, lineage_root);
     hold_evict_root(shard, root);
     struct sheaf_result *result = result_make(shard, root);
     if (!result) {

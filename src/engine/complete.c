@@ -261,7 +261,7 @@ static void take_child(struct shard *shard, uint32_t worker, struct slot *slot, 
     const struct plan_call *call = &plan->calls[slot->grain.call];
     if (record->ordinal > UINT32_MAX - 1)
         return; /* no row has that many children: its answer will be a broken contract */
-    bulk_count_child(shard, root_of(shard, lineage_root_of(shard->lineage, slot->grain)));
+    sched_child(shard->sched, lineage_root_of(shard->lineage, slot->grain));
     for (uint32_t e = 0; e < call->expansion_count; e++) {
         const struct plan_domain *domain = &plan->domains[plan->call_expansions[call->expansion_first + e]];
         sheaf_kind kinds[COMPLETION_VALUES_MAX];

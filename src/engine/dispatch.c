@@ -224,8 +224,6 @@ static int offer(struct shard *shard, const struct sched_row *row)
         return result == -ENOMEM ? -EAGAIN : result; /* payload memory comes back as rows end */
     }
     shard->pools[shard->plan->calls[row->grain.call].pool].pushed = true;
-    bulk_row_gone(shard, row->grain);
-    shard->rows_since_bulk++;
     return 0;
 }
 
@@ -255,6 +253,17 @@ static uint32_t offer_call(struct shard *shard, uint32_t call, uint64_t now_us)
     return offered;
 }
 
+void dispatch_level(struct shard *shard)
+{
+    for (uint32_t pool = 0; pool < shard->plan->pool_count; pool++) {
+        const struct plan_pool *calls = &shard->plan->pools[pool];
+        uint32_t out = 0;
+        for (uint32_t i = 0; i < calls->call_count; i++)
+            out += shard->live_of_call[shard->plan->pool_calls[calls->call_first + i]];
+        sched_level(shard->sched, pool, out, shard->run->pool_count[pool]);
+    }
+}
+
 uint32_t dispatch_step(struct shard *shard)
 {
     uint32_t offered = 0;
@@ -269,7 +278,7 @@ void dispatch_publish(struct shard *shard)
     for (uint32_t call = 0; call < shard->plan->call_count; call++) {
         struct board_call *board = &shard->board.calls[call];
         uint32_t queued =
-            sched_queued(shard->sched, call) + sched_isolating(shard->sched, call) + bulk_waiting(shard, call);
+            sched_queued(shard->sched, call) + sched_isolating(shard->sched, call) + sched_aside(shard->sched, call);
         /* Partner: a worker that finds the ring empty loads `overflow` after its look and bumps us (PROTOCOL H8c). */
         atomic_store_explicit(&board->overflow, queued > 0, memory_order_release);
         atomic_store_explicit(&board->ready, queued + shard->live_of_call[call], memory_order_relaxed);
@@ -313,12 +322,8 @@ static enum lineage_found cancel_in_pages(struct shard *shard, struct slot *slot
 
 enum lineage_found dispatch_cancel(struct shard *shard, struct grain grain)
 {
-    if (bulk_cancel(shard, grain))
+    if (sched_cancel(shard->sched, grain))
         return LINEAGE_KEPT_OUT;
-    if (sched_cancel(shard->sched, grain)) {
-        bulk_row_gone(shard, grain);
-        return LINEAGE_KEPT_OUT;
-    }
     uint32_t index = keymap_get(&shard->slot_of_grain, grain_key(grain));
     if (index == KEYMAP_NONE)
         return LINEAGE_RUNNING; /* its record is being taken in right now */

@@ -20,7 +20,10 @@ enum {
 static void on_ready(void *cookie, struct grain grain)
 {
     struct shard *shard = cookie;
-    if (!bulk_put_aside(shard, grain) && sched_ready(shard->sched, grain) < 0)
+    int result = shard->plan->calls[grain.call].domain == 0
+                     ? sched_ready(shard->sched, grain)
+                     : sched_ready_in_turn(shard->sched, grain, lineage_root_of(shard->lineage, grain));
+    if (result < 0)
         shard_fail(shard, -ENOMEM, "queueing a row");
 }
 
@@ -123,7 +126,7 @@ static bool step(struct shard *shard)
     uint32_t work = take_messages(shard);
     work += complete_step(shard);
     admit_step(shard);
-    bulk_step(shard);
+    dispatch_level(shard);
     work += dispatch_step(shard);
     dispatch_publish(shard);
     if (work > 0)
@@ -252,9 +255,8 @@ static int create_tables(struct shard *shard)
     shard->unhold = calloc(shard->slot_count, sizeof *shard->unhold);
     shard->unhold_capacity = shard->slot_count;
     shard->raised = raised_create();
-    shard->bulk = bulk_create(shard->plan->call_count);
     if (!shard->slots || !shard->live_of_call || !shard->live_max || !shard->counts || !shard->pools || !shard->links ||
-        !shard->unhold || !shard->raised || !shard->bulk)
+        !shard->unhold || !shard->raised)
         return -ENOMEM;
     for (uint32_t i = 0; i < shard->slot_count; i++)
         shard->slots[i].next_free = i + 1 < shard->slot_count ? i + 1 : UINT32_MAX;
@@ -381,7 +383,6 @@ void shard_destroy(struct shard *shard)
     keymap_fini(&shard->hold_of);
     keymap_fini(&shard->home_of);
     raised_free(shard->raised);
-    bulk_destroy(shard->bulk, shard->plan->call_count);
     free(shard->rings);
     free(shard->links);
     free(shard->live_of_call);

@@ -6,7 +6,6 @@
  *   shard.c     the thread: one step is inbox, completions, dispatch, publish; then park
  *   admit.c     submitted roots: reading their sources, entering lineage, leaving again
  *   dispatch.c  rows onto the board and off again
- *   bulk.c      rows of roots much larger than the others, put aside
  *   lists.c     gathered lists as blocks that workers can read
  *   complete.c  records of workers
  *   recover.c   what a dead worker leaves behind
@@ -61,9 +60,6 @@ struct root {
     enum root_phase phase;
     uint32_t source_count;
     uint32_t reads_left;
-    uint32_t rows_ready; /* rows of its child Domains that are queued: bulk.c */
-    uint64_t children;
-    double children_log;       /* log(1 + children) */
     uint32_t first_hold;       /* chain through struct hold.next_of_root */
     enum sheaf_class class_id; /* why a source could not be read */
     char *message;
@@ -117,7 +113,6 @@ struct call_counts {
     uint32_t full_ring; /* 1 + the ring that had no room for the Call's next row; 0: none */
 };
 
-struct bulk;        /* bulk.c */
 struct counted;     /* counts.c */
 struct raised_rows; /* complete.c: rows of one batch that raised, being collected */
 
@@ -153,11 +148,6 @@ struct shard {
     struct keymap hold_of; /* key * workers + worker -> hold */
     struct keymap home_of; /* key -> worker that has it open */
     struct raised_rows *raised;
-    struct bulk *bulk; /* per Call */
-    double children_log_sum;
-    bool finished_any;        /* some root of this run is complete */
-    uint64_t children_roots;  /* roots that had a child */
-    uint32_t rows_since_bulk; /* other rows offered since some were moved up */
 
     /* Collected during a lineage event, acted on after it: lineage may not be called from its own effects. */
     struct grain *unhold;
@@ -197,6 +187,7 @@ void root_free(struct root *root);
 /* ---- dispatch.c ---- */
 /* Makes the descriptors of some more slots real memory. */
 int dispatch_commit_slots(struct shard *shard);
+void dispatch_level(struct shard *shard);    /* lets rows move up that were put aside */
 uint32_t dispatch_step(struct shard *shard); /* offers rows; returns how many */
 void dispatch_publish(struct shard *shard);  /* wakes Pools that got rows; states overflow */
 enum lineage_found dispatch_cancel(struct shard *shard, struct grain grain);
@@ -242,18 +233,6 @@ void recover_attached(struct shard *shard, const struct message_worker *message)
 void recover_death(struct shard *shard, const struct message_worker *message);
 /* A row goes back to its queue without blame, and its slot is free. */
 void recover_give_back(struct shard *shard, struct slot *slot);
-
-/* ---- bulk.c ---- */
-struct bulk *bulk_create(uint32_t calls);
-void bulk_destroy(struct bulk *bulks, uint32_t calls);
-void bulk_count_child(struct shard *shard, struct root *root);
-/* A Grain became READY: true if it is put aside here, false if it is to be queued now. */
-bool bulk_put_aside(struct shard *shard, struct grain grain);
-/* A queued row was offered, or taken back. */
-void bulk_row_gone(struct shard *shard, struct grain grain);
-bool bulk_cancel(struct shard *shard, struct grain grain); /* true: it was put aside, and is no more */
-uint32_t bulk_waiting(const struct shard *shard, uint32_t call);
-void bulk_step(struct shard *shard); /* moves up what may go now */
 
 /* ---- rebuild.c ---- */
 /* Something a worker can write does not check out: the Pool's workers are replaced and its rings made anew. */

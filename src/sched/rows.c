@@ -39,6 +39,8 @@ static struct row_list *list_of(struct sched *sched, uint32_t call, enum row_pla
         return &queues->retry;
     case ROW_READY:
         return &queues->ready;
+    case ROW_ASIDE:
+        return &queues->aside;
     case ROW_ISOLATION:
         return &queues->isolation;
     case ROW_NOWHERE:
@@ -48,11 +50,19 @@ static struct row_list *list_of(struct sched *sched, uint32_t call, enum row_pla
     return NULL;
 }
 
+/* Rows of a root that are in a READY queue. */
+static void count_queued(struct sched *sched, const struct row *row, int by)
+{
+    if (row->place == ROW_READY && row->root)
+        sched->bulk.roots[row->root - 1].queued += (uint32_t)by;
+}
+
 void row_append(struct sched *sched, uint32_t call, uint32_t entity, enum row_place place)
 {
     struct row_list *list = list_of(sched, call, place);
     struct row *row = row_at(sched, call, entity);
     row->place = (uint8_t)place;
+    count_queued(sched, row, 1);
     row->next = NOBODY;
     row->previous = list->count ? list->last : NOBODY;
     if (list->count)
@@ -68,6 +78,7 @@ void row_prepend(struct sched *sched, uint32_t call, uint32_t entity, enum row_p
     struct row_list *list = list_of(sched, call, place);
     struct row *row = row_at(sched, call, entity);
     row->place = (uint8_t)place;
+    count_queued(sched, row, 1);
     row->previous = NOBODY;
     row->next = list->count ? list->first : NOBODY;
     if (list->count)
@@ -92,6 +103,7 @@ void row_remove(struct sched *sched, uint32_t call, uint32_t entity)
     else
         row_at(sched, call, row->next)->previous = row->previous;
     list->count--;
+    count_queued(sched, row, -1);
     row->place = ROW_NOWHERE;
 }
 
@@ -129,6 +141,7 @@ void sched_destroy(struct sched *sched)
     if (!sched)
         return;
     struct lineage_memory memory = sched->memory;
+    bulk_close(sched);
     for (uint32_t i = 0; i < sched->plan->call_count; i++)
         for (uint32_t block = 0; block < 27; block++)
             if (sched->calls[i].blocks[block])

@@ -4,17 +4,20 @@
 #ifndef SRC_SCHED_ROWS_H
 #define SRC_SCHED_ROWS_H
 
+#include <assert.h>
+
 #include "sched/sched.h"
 
 #define NOBODY UINT32_MAX
 
-enum row_place { ROW_NOWHERE, ROW_RETRY, ROW_READY, ROW_ISOLATION, ROW_OUT };
+enum row_place { ROW_NOWHERE, ROW_RETRY, ROW_READY, ROW_ASIDE, ROW_ISOLATION, ROW_OUT };
 
 struct row {
     uint64_t due_us; /* ROW_RETRY */
     uint32_t previous, next;
     uint32_t attempt;
     uint32_t batch; /* ROW_ISOLATION */
+    uint32_t root;  /* 1 + the root whose share it counts in; 0: none */
     uint8_t place;
     bool alone;    /* was, or is to be, run alone in a fresh worker after a crash that may not be its own */
     uint16_t home; /* then: the worker that died over it */
@@ -26,10 +29,26 @@ struct row_list {
 
 struct call_queues {
     uint8_t *blocks[27];
-    struct row_list retry, ready, isolation;
+    struct row_list retry, ready, aside, isolation;
     uint32_t batch_open; /* isolation batch being handed out, 0: none */
     uint32_t batch_left;
     uint64_t isolation_batches;
+};
+
+/* bulk.c: how large roots are, and how much of each is queued. */
+struct bulk_root {
+    uint64_t children;
+    double children_log; /* log(1 + children) */
+    uint32_t queued;     /* rows in READY queues */
+};
+
+struct bulk {
+    struct bulk_root *roots; /* by number of the root */
+    uint32_t capacity;
+    uint32_t taken_since; /* READY rows handed out since some were moved up */
+    double children_log_sum;
+    uint64_t children_roots; /* roots that had a child */
+    bool finished_any;       /* some root with children is over */
 };
 
 struct sched {
@@ -37,10 +56,16 @@ struct sched {
     struct lineage_memory memory;
     struct call_queues *calls;
     uint32_t last_batch;
+    struct bulk bulk;
 };
 
 /* NULL only when the row's block cannot be allocated; a row once seen is always found. */
 struct row *row_at(struct sched *sched, uint32_t call, uint32_t entity);
+static inline void row_reset(struct row *row)
+{
+    assert(row->place == ROW_NOWHERE);
+    *row = (struct row){0};
+}
 void row_append(struct sched *sched, uint32_t call, uint32_t entity, enum row_place place);
 void row_prepend(struct sched *sched, uint32_t call, uint32_t entity, enum row_place place);
 void row_remove(struct sched *sched, uint32_t call, uint32_t entity);
@@ -48,5 +73,9 @@ void row_remove(struct sched *sched, uint32_t call, uint32_t entity);
 /* To the tail of the isolation queue, as part of a batch; and a number for a new batch. */
 void row_isolate(struct sched *sched, uint32_t call, uint32_t entity, uint32_t batch);
 uint32_t row_new_batch(struct sched *sched);
+
+/* NULL: memory is out. */
+struct bulk_root *bulk_root_of(struct sched *sched, uint32_t root);
+void bulk_close(struct sched *sched);
 
 #endif

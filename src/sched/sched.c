@@ -16,8 +16,7 @@ int sched_ready(struct sched *sched, struct grain grain)
     struct row *row = row_at(sched, grain.call, grain.entity);
     if (!row)
         return -ENOMEM;
-    assert(row->place == ROW_NOWHERE);
-    *row = (struct row){0};
+    row_reset(row);
     row_append(sched, grain.call, grain.entity, ROW_READY);
     return 0;
 }
@@ -47,6 +46,7 @@ static void take(struct sched *sched, uint32_t call, uint32_t entity, enum sched
     struct call_queues *queues = &sched->calls[call];
     row_remove(sched, call, entity);
     row->place = ROW_OUT;
+    sched->bulk.taken_since += queue == SCHED_READY;
     *ret_row = (struct sched_row){.grain = {call, entity}, .queue = queue, .attempt = row->attempt};
     if (queue != SCHED_ISOLATION)
         return;

@@ -5,8 +5,9 @@
  * at once.
  *
  * Per Call there are three queues, served in this order: retries whose back-off is over, READY rows (FIFO by the time
- * they became READY), isolation batches (halves of a batch that raised, and single rows that must run alone). A row is
- * in one queue or with the caller ("out"). Every row handed out by sched_next ends in exactly one of sched_done
+ * they became READY), isolation batches (halves of a batch that raised, and single rows that must run alone). Rows of a
+ * root that is much larger than the others may be put aside before they join the READY ones. A row is in one of these
+ * or with the caller ("out"). Every row handed out by sched_next ends in exactly one of sched_done
  * (answered, failed by declaration, or sealed), sched_requeue_uncharged, or a place in sched_failed.
  *
  * Recovery (SEMANTICS section 5): an attempt is charged only to a row that was marked RUNNING or that was alone. A
@@ -39,6 +40,9 @@ struct sched_row {
 
 /* A Grain became READY. -ENOMEM. */
 int sched_ready(struct sched *sched, struct grain grain);
+/* The same for a Grain under `root` (its number in lineage): put aside if that root has its share of rows queued, until
+ * sched_level moves it up. */
+int sched_ready_in_turn(struct sched *sched, struct grain grain, uint32_t root);
 /* 1 and the next row of the Call, or 0. Once the first row of an isolation batch has been taken its others come next.
  */
 int sched_next(struct sched *sched, uint32_t call, uint64_t now_us, struct sched_row *ret_row);
@@ -60,6 +64,17 @@ void sched_requeue_uncharged(struct sched *sched, struct grain grain);
 /* Of the Calls `calls`, the one to serve first: drain first (fewest Calls to an output), then lowest number. PLAN_NONE:
  * none has anything to give now. */
 uint32_t sched_pick(const struct sched *sched, const uint32_t *calls, uint32_t count, uint64_t now_us);
+
+/* ---- roots much larger than the others (bulk.c) ---- */
+
+/* A root was given one more child; a root is complete, and its number may be used again. */
+void sched_child(struct sched *sched, uint32_t root);
+void sched_root_over(struct sched *sched, uint32_t root);
+/* Rows of a Call that are put aside. */
+uint32_t sched_aside(const struct sched *sched, uint32_t call);
+/* Moves rows of a Pool up that were put aside: as many as its workers need not to run dry, or some because it is their
+ * turn. `rows_out`: rows of its Calls that are with the caller. Returns how many. */
+uint32_t sched_level(struct sched *sched, uint32_t pool, uint32_t rows_out, uint32_t workers);
 
 /* ---- recovery ---- */
 

@@ -65,6 +65,7 @@ bool row_emit(struct sim *sim, struct sim_row *row)
         lineage_child(sim->lineage, row->grain, i, row->emitted, values);
     }
     row->emitted++;
+    sched_child(sim->sched, lineage_root_of(sim->lineage, row->grain));
     sim->calls[row->grain.call].emitted_running++;
     return true;
 }

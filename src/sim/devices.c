@@ -34,6 +34,7 @@ void row_end(struct sim *sim, struct device *device, struct sim_row *row, bool f
         call->running--;
         call->emitted_running -= row->emitted;
     }
+    call->out--;
     *claim_of(sim, row->grain) = (struct claim){0, 0};
     if (forget && sim->setup->order == SIM_FIFO)
         sched_done(sim->sched, row->grain);
@@ -126,6 +127,7 @@ static void device_claim(struct sim *sim, struct device *device, const struct sc
     lineage_hold(sim->lineage, row->grain);
     *claim_of(sim, row->grain) = (struct claim){device->number + 1, device->count};
     device->count++;
+    sim->calls[row->grain.call].out++;
 }
 
 static void device_start(struct sim *sim, struct device *device, enum policy_close close)
@@ -236,6 +238,16 @@ static bool pool_serve(struct sim *sim, struct pool_state *pool, const struct pl
     return false;
 }
 
+/* Rows of roots much larger than the others move up as a Pool needs them. */
+static void pool_level(struct sim *sim, uint32_t pool)
+{
+    const struct plan_pool *calls = &sim->plan->pools[pool];
+    uint32_t out = 0;
+    for (uint32_t i = 0; i < calls->call_count; i++)
+        out += sim->calls[sim->plan->pool_calls[calls->call_first + i]].out;
+    sched_level(sim->sched, pool, out, sim->pools[pool].device_count);
+}
+
 void devices_assign(struct sim *sim)
 {
     bool moved = true;
@@ -244,6 +256,7 @@ void devices_assign(struct sim *sim)
         for (uint32_t i = 0; i < sim->plan->pool_count; i++) {
             struct pool_state *pool = &sim->pools[i];
             bool waits = false;
+            pool_level(sim, i);
             while (pool->idle_count && pool_serve(sim, pool, &sim->plan->pools[i], &waits))
                 moved = true;
             pool->why = idle_reason(sim, pool, waits);

@@ -122,7 +122,9 @@ static void let_through(struct sim *sim, struct grain grain)
     policy_arrived(&sim->calls[grain.call].arrivals, 1, sim->now_us);
     if (sim->setup->order != SIM_FIFO)
         side_add(sim, grain);
-    else if (sched_ready(sim->sched, grain))
+    else if (sim->plan->calls[grain.call].domain == 0
+                 ? sched_ready(sim->sched, grain)
+                 : sched_ready_in_turn(sim->sched, grain, lineage_root_of(sim->lineage, grain)))
         sim->error = -ENOMEM;
 }
 
@@ -255,7 +257,7 @@ struct policy_ask rows_ask(struct sim *sim, uint32_t call)
     bool more = more_above(sim, call);
     return (struct policy_ask){.ready = rows_ready(sim, call),
                                .coming = coming > 1e9 ? 1000000000u : (uint32_t)coming,
-                               .held = (uint32_t)state->gate.held,
+                               .held = (uint32_t)state->gate.held + sched_aside(sim->sched, call),
                                .cap = sim->plan->calls[call].batch_rows,
                                .idle = pool->idle_count,
                                .devices = pool->device_count,

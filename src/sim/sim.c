@@ -142,6 +142,7 @@ static void roots_release(struct sim *sim)
     uint32_t kept = 0;
     for (uint32_t i = 0; i < sim->complete_count; i++) {
         uint32_t root = sim->complete[i];
+        sched_root_over(sim->sched, root);
         enum lineage_status status = lineage_root_status(sim->lineage, root);
         if (lineage_release_root(sim->lineage, root)) {
             sim->complete[kept++] = root;

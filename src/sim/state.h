@@ -57,7 +57,8 @@ struct call_state {
     uint32_t makers[8],
         maker_count; /* Calls whose answers or children make its rows READY, of its own or a parent Domain */
     bool expands, made_by_expansion[8];
-    uint32_t running;         /* rows */
+    uint32_t out;             /* rows that devices hold ... */
+    uint32_t running;         /* ... and run */
     uint64_t emitted_running; /* children of running rows so far */
     double children_mean;
     uint64_t expanded;

@@ -18,6 +18,8 @@ PACKAGES = ("jansson", "cmocka", "yaml-0.1", "libxxhash")
 # Cheapest first: (name, sources, environment).
 TESTS = (
     ("sched", ["tests/lineage/test_sched.c"], {}),
+    ("bulk", ["tests/lineage/test_bulk.c"], {}),
+    ("policy", ["tests/sim/test_policy.c"], {}),
     ("lineage", ["tests/lineage/test_lineage.c"], {}),
     ("reference",
      ["tests/reference/test_reference.c", "tests/reference/static.c", "tests/reference/evaluate.c",
