@@ -2,6 +2,7 @@
 #include "shm/board.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #define PLACE_BYTES 4096u /* big parts begin on a page */
@@ -80,14 +81,20 @@ static struct board_header make_header(const struct board *board)
     };
 }
 
-int board_create(const struct board_shape *shape, struct board *ret_board)
+int board_create(const struct board_shape *shape, int node, struct board *ret_board)
 {
     struct board board = {.open = SEGMENT_NONE, .notice = SEGMENT_NONE, .shape = *shape};
+    char label[32];
     int status = board_plan(shape, &board.layout);
+    snprintf(label, sizeof(label), "sheaf-board-%u", shape->shard);
     if (!status)
-        status = segment_create("sheaf-board", board.layout.open_bytes, &board.open);
+        status = segment_create(label, board.layout.open_bytes, &board.open);
     if (!status)
         status = segment_create("sheaf-notice", board.layout.notice_bytes, &board.notice);
+    if (!status) {
+        (void)segment_bind(&board.open, node);
+        (void)segment_bind(&board.notice, node);
+    }
     if (!status)
         status = segment_commit(&board.open, 0, board.layout.open_bytes);
     if (!status)

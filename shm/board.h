@@ -81,10 +81,11 @@ struct board {
 int board_plan(const struct board_shape *shape, struct board_layout *ret_layout);
 
 /*
- * The shard: make both segments. Rings and words are committed at once, the dispatch table by board_commit_dispatches.
- * -EINVAL, -ENOMEM, -ENOSPC, -EMFILE. The rings still want ready_producer_open.
+ * The shard: make both segments, on a NUMA node if it can be had (SEGMENT_ANY_NODE: anywhere). Rings and words are
+ * committed at once, the dispatch table by board_commit_dispatches. -EINVAL, -ENOMEM, -ENOSPC, -EMFILE. The rings still
+ * want ready_producer_open.
  */
-int board_create(const struct board_shape *shape, struct board *ret_board);
+int board_create(const struct board_shape *shape, int node, struct board *ret_board);
 
 /* The shard: make the slots of grains below `grain_count` usable (rounded up). Idempotent. -ENOSPC, -ENOMEM, -ERANGE.
  */

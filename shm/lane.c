@@ -2,6 +2,7 @@
 #include "shm/lane.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #define INDEX_PAIR_BYTES (2 * FALSE_SHARING_BYTES) /* a write index and a read index, apart */
@@ -87,14 +88,20 @@ static void write_headers(const struct lane *lane)
     memcpy(lane->orders_segment.base, &header, sizeof(header));
 }
 
-int lane_create(const struct lane_shape *shape, struct lane *ret_lane)
+int lane_create(const struct lane_shape *shape, int node, struct lane *ret_lane)
 {
     struct lane lane = {.own = SEGMENT_NONE, .orders_segment = SEGMENT_NONE, .shape = *shape};
+    char label[32];
     int status = lane_plan(shape, &lane.layout);
+    snprintf(label, sizeof(label), "sheaf-lane-%u", shape->worker);
     if (!status)
-        status = segment_create("sheaf-lane", lane.layout.own_bytes, &lane.own);
+        status = segment_create(label, lane.layout.own_bytes, &lane.own);
     if (!status)
         status = segment_create("sheaf-orders", lane.layout.orders_bytes, &lane.orders_segment);
+    if (!status) {
+        (void)segment_bind(&lane.own, node);
+        (void)segment_bind(&lane.orders_segment, node);
+    }
     if (!status)
         status = segment_commit(&lane.own, 0, lane.layout.own_bytes);
     if (!status)

@@ -101,8 +101,9 @@ struct lane {
 /* Where things lie. -EINVAL: a shape that cannot be. */
 int lane_plan(const struct lane_shape *shape, struct lane_layout *ret_layout);
 
-/* The engine: make both segments, committed. -EINVAL, -ENOMEM, -ENOSPC, -EMFILE. */
-int lane_create(const struct lane_shape *shape, struct lane *ret_lane);
+/* The engine: make both segments, committed, on a NUMA node if it can be had (SEGMENT_ANY_NODE: anywhere). -EINVAL,
+ * -ENOMEM, -ENOSPC, -EMFILE. */
+int lane_create(const struct lane_shape *shape, int node, struct lane *ret_lane);
 
 /*
  * The engine: after recovery of a dead worker, everything as new. Every shard then opens its reader and writer of this

@@ -3,9 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/mempolicy.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* Known by number: the headers of the oldest supported distribution lack some of them. */
@@ -85,7 +87,24 @@ int segment_create(const char *label, uint64_t size_bytes, struct segment *ret_s
         close(descriptor);
         return status;
     }
-    *ret_segment = (struct segment){base, size_bytes, descriptor, true};
+    *ret_segment = (struct segment){base, size_bytes, descriptor, true, SEGMENT_ANY_NODE};
+    return 0;
+}
+
+int segment_bind(struct segment *segment, int node)
+{
+    enum { BITS = 8 * sizeof(unsigned long), NODES_MAX = 1024 };
+    unsigned long nodes[NODES_MAX / BITS] = {0};
+    if (node == SEGMENT_ANY_NODE)
+        return 0;
+    if (node < 0 || node >= NODES_MAX)
+        return -EINVAL;
+    nodes[node / BITS] = 1ul << (node % BITS);
+    /* The policy of shared memory belongs to the file: it holds for whoever touches a page first. (The kernel takes one
+     * bit less than it is told.) */
+    if (syscall(SYS_mbind, segment->base, segment->size_bytes, MPOL_PREFERRED, nodes, (unsigned long)NODES_MAX + 1, 0))
+        return -errno;
+    segment->node = node;
     return 0;
 }
 
@@ -104,7 +123,7 @@ int segment_attach(int descriptor, bool writable, struct segment *ret_segment)
     int status = map_aligned(descriptor, (uint64_t)size_bytes, writable, &base);
     if (status)
         return status;
-    *ret_segment = (struct segment){base, (uint64_t)size_bytes, descriptor, writable};
+    *ret_segment = (struct segment){base, (uint64_t)size_bytes, descriptor, writable, SEGMENT_ANY_NODE};
     return 0;
 }
 
@@ -155,6 +174,11 @@ enum segment_backing segment_advise_huge(const struct segment *segment, uint64_t
     uint64_t end = (offset + length_bytes) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
     if (first >= end)
         return SEGMENT_SMALL_PAGES;
+    /* Collapsing asks no policy: it takes the node where most of a block's pages lie, the first one when there are
+     * none.
+     */
+    for (uint64_t block = first; segment->node != SEGMENT_ANY_NODE && block < end; block += HUGE_PAGE_BYTES)
+        (void)fallocate(segment->descriptor, 0, (off_t)block, (off_t)page_bytes());
     char *at = (char *)segment->base + first;
     bool advised = madvise(at, end - first, MADV_HUGEPAGE) == 0;
     if (madvise(at, end - first, MADV_COLLAPSE) == 0)

@@ -23,10 +23,12 @@ struct segment {
     uint64_t size_bytes; /* a multiple of the page size */
     int descriptor;
     bool writable;
+    int node; /* what is committed here lies on this NUMA node, as the kernel numbers them; or SEGMENT_ANY_NODE */
 };
+#define SEGMENT_ANY_NODE (-1)
 #define SEGMENT_NONE                                                                                                   \
     {                                                                                                                  \
-        0, 0, -1, false                                                                                                \
+        0, 0, -1, false, SEGMENT_ANY_NODE                                                                              \
     }
 
 enum segment_backing {
@@ -38,6 +40,11 @@ enum segment_backing {
 /* A new segment, mapped read-write, nothing committed. `label` is seen in /proc/PID/maps only. -EINVAL, -ENOMEM,
  * -EMFILE. */
 int segment_create(const char *label, uint64_t size_bytes, struct segment *ret_segment);
+
+/* What is committed from now on is to lie on a NUMA node, whichever process touches it first; when the node is full, on
+ * another, since a budget is for the whole machine. SEGMENT_ANY_NODE does nothing. -EPERM, -ENOSYS, -EINVAL: the system
+ * does not let us; the segment is as good as before. */
+int segment_bind(struct segment *segment, int node);
 
 /*
  * Map a segment that came as a descriptor. The descriptor is owned by the segment from success on. -EINVAL: not a

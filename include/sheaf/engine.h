@@ -39,6 +39,8 @@ struct sheaf_engine_options {
     uint32_t reserved;
     void *cookie; /* for the callbacks, which come from an engine thread and must not block */
     void (*log)(void *cookie, int level, const char *line);
+    uint32_t
+        workers_per_core; /* of `workers` 0: as many to a core as it has usable hardware threads, at most; 0: one */
 };
 
 /* Probes the machine and prepares; starts no worker. SHEAF_E_ENVIRONMENT when the machine cannot run it. */
@@ -46,6 +48,10 @@ SHEAF_API int sheaf_engine_create(const struct sheaf_engine_options *options, st
                                   struct sheaf_error *error);
 /* Ends every worker and waits for it. Runs must be closed before. NULL is fine. */
 SHEAF_API void sheaf_engine_destroy(struct sheaf_engine *engine);
+
+/* A table for people: the machine, or the one of `topology_xml`, and where shards, workers and memory of a run of
+ * `plan` would be; `plan` NULL: of workers on every core and GPU. Free with free(). -ENOMEM. */
+SHEAF_API int sheaf_engine_placement(const struct sheaf_engine *engine, const struct sheaf_plan *plan, char **ret_text);
 
 struct sheaf_run_options {
     uint32_t size;

@@ -28,8 +28,8 @@ static bool open_scene(struct scene *scene)
         .call_count = 1, .pool_count = 1, .ring_capacity = {2, 1024, 2}, .dispatch_capacity = 1024};
     struct lane_shape lane = {
         .shard_count = 1, .claim_rows = ROWS_MAX, .completion_bytes = 1u << 20, .control_bytes = 4096};
-    if (board_create(&shape, &scene->board) || board_commit_dispatches(&scene->board, 1024) ||
-        lane_create(&lane, &scene->lane))
+    if (board_create(&shape, SEGMENT_ANY_NODE, &scene->board) || board_commit_dispatches(&scene->board, 1024) ||
+        lane_create(&lane, SEGMENT_ANY_NODE, &scene->lane))
         return false;
     struct ready_ring ring = board_ring(&scene->board, 0, BOARD_READY);
     struct spsc_ring completions = lane_completion_ring(&scene->lane, 0);

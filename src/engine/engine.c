@@ -67,14 +67,17 @@ int sheaf_engine_create(const struct sheaf_engine_options *options, struct sheaf
         return -ENOMEM;
     size_t known = options->size < sizeof *options ? options->size : sizeof *options;
     memcpy(&engine->options, options, known);
+    if (engine->options.workers_per_core == 0)
+        engine->options.workers_per_core = 1;
     int result = topo_create(engine->options.topology_xml, &engine->topo, error);
     if (result < 0)
         return fail(engine, result, error, NULL);
     const struct topo_machine *machine = topo_machine(engine->topo);
     engine->memory_bytes =
         engine->options.memory_bytes ? engine->options.memory_bytes : machine->memory_limit_bytes / 4 * 3;
+    uint32_t usable = topo_default_workers(engine->topo, engine->options.workers_per_core, 0);
     engine->worker_count =
-        engine->options.workers ? engine->options.workers : budget_workers(engine->memory_bytes, machine->usable_cores);
+        engine->options.workers ? engine->options.workers : budget_workers(engine->memory_bytes, usable);
     engine->worker_path = find_worker(&engine->options);
     if (!engine->worker_path)
         return fail(engine, SHEAF_E_ENVIRONMENT, error,

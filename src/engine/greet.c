@@ -96,8 +96,9 @@ static struct attach_shard *list_shards(const struct sheaf_run *run, int *notice
     for (uint32_t i = 0; shards && i < run->shard_count; i++) {
         notices[i] = -1;
         segment_open_read_only(&run->shards[i]->board.notice, &notices[i]);
-        shards[i] =
-            (struct attach_shard){.open_fd = run->shards[i]->board.open.descriptor, .notice_fd = notices[i], .node = i};
+        shards[i] = (struct attach_shard){.open_fd = run->shards[i]->board.open.descriptor,
+                                          .notice_fd = notices[i],
+                                          .node = run->placement->shards[i].node};
     }
     return shards;
 }

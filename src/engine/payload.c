@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -27,6 +28,7 @@ struct payload {
     pthread_mutex_t lock;
     uint32_t shard_count, segment_count;
     struct payload_segment *segments; /* [number - 1] */
+    int bind_status;
     _Atomic uint64_t bytes, bytes_peak, shard_bytes;
 };
 
@@ -36,15 +38,21 @@ static struct payload_segment *segment_of(const struct payload *payload, uint16_
     return &payload->segments[number - 1];
 }
 
-static int segment_open(struct payload_segment *segment, const struct payload_options *options, bool of_shard)
+/* Segment `index` counts shards first, then workers. `ret_bind`: whether it could be put on its node. */
+static int segment_open(struct payload_segment *segment, const struct payload_options *options, uint32_t index,
+                        int *ret_bind)
 {
+    bool of_shard = index < options->shard_count;
+    char label[32];
+    snprintf(label, sizeof label, of_shard ? "sheaf-shard-%u" : "sheaf-worker-%u",
+             of_shard ? index : index - options->shard_count);
     segment->chunk_count = (uint32_t)((options->segment_bytes + PAYLOAD_CHUNK_BYTES - 1) / PAYLOAD_CHUNK_BYTES);
     segment->read_only = -1;
     segment->memory = (struct segment)SEGMENT_NONE;
-    int result = segment_create(of_shard ? "sheaf-shard" : "sheaf-worker", segment->chunk_count * PAYLOAD_CHUNK_BYTES,
-                                &segment->memory);
+    int result = segment_create(label, segment->chunk_count * PAYLOAD_CHUNK_BYTES, &segment->memory);
     if (result < 0)
         return result;
+    *ret_bind = segment_bind(&segment->memory, options->nodes ? options->nodes[index] : SEGMENT_ANY_NODE);
     result = segment_open_read_only(&segment->memory, &segment->read_only);
     if (result < 0)
         return result;
@@ -70,8 +78,11 @@ int payload_create(const struct payload_options *options, struct payload **ret_p
     payload->shard_count = options->shard_count;
     int result = payload->segments ? 0 : -ENOMEM;
     while (result == 0 && payload->segment_count < count) {
-        bool of_shard = payload->segment_count < options->shard_count;
-        result = segment_open(&payload->segments[payload->segment_count++], options, of_shard);
+        uint32_t index = payload->segment_count++;
+        int bound = 0;
+        result = segment_open(&payload->segments[index], options, index, &bound);
+        if (bound < 0)
+            payload->bind_status = bound;
     }
     if (result < 0) {
         payload_destroy(payload);
@@ -79,6 +90,11 @@ int payload_create(const struct payload_options *options, struct payload **ret_p
     }
     *ret_payload = payload;
     return 0;
+}
+
+int payload_bind_status(const struct payload *payload)
+{
+    return payload->bind_status;
 }
 
 void payload_destroy(struct payload *payload)

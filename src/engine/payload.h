@@ -37,10 +37,13 @@ struct payload_options {
     uint32_t shard_count;
     uint32_t worker_count;
     uint64_t segment_bytes; /* virtual size of each segment; rounded up to chunks */
+    const int *nodes;       /* NUMA node of each segment, shards first, or SEGMENT_ANY_NODE; NULL: any for all */
 };
 
 int payload_create(const struct payload_options *options, struct payload **ret_payload);
 void payload_destroy(struct payload *payload);
+/* 0, or why segments could not be bound to their nodes: a negative errno. */
+int payload_bind_status(const struct payload *payload);
 
 uint32_t payload_segment_count(const struct payload *payload); /* segments are numbered 1..count */
 uint16_t payload_shard_segment(const struct payload *payload, uint32_t shard);

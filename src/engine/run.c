@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "engine/place.h"
 #include "engine/shard.h"
 #include "engine/supervisor.h"
 
@@ -369,56 +370,6 @@ static uint32_t default_window(const struct sheaf_run *run)
     return window < 64 ? 64 : window > 4096 ? 4096 : window;
 }
 
-/* A program may wish for more workers than the memory of this machine holds: the largest Pool gives one up, until they
- * fit. What the host itself asked for is not touched. */
-static void shrink_pools(struct sheaf_run *run, uint32_t *wanted)
-{
-    uint32_t before = *wanted;
-    while (*wanted > READY_RING_WORKERS_MAX || budget_minimum(*wanted) > run->engine->memory_bytes) {
-        uint32_t largest = PLAN_NONE;
-        for (uint32_t pool = 0; pool < run->plan->pool_count; pool++) {
-            if (run->plan->pools[pool].replicas == 0 || run->pool_count[pool] <= run->engine->worker_count)
-                continue;
-            if (largest == PLAN_NONE || run->pool_count[pool] > run->pool_count[largest])
-                largest = pool;
-        }
-        if (largest == PLAN_NONE)
-            break;
-        run->pool_count[largest]--;
-        --*wanted;
-    }
-    if (*wanted < before)
-        run_log(run, 2, "the program wishes for %u workers; the memory budget of %llu MiB has room for %u", before,
-                (unsigned long long)(run->engine->memory_bytes >> 20), *wanted);
-}
-
-/* Deals the engine's workers out to the Pools: a Pool that says how many gets that many, the others the engine's
- * number. */
-static int create_pools(struct sheaf_run *run)
-{
-    const struct sheaf_plan *plan = run->plan;
-    run->pool_first = calloc(plan->pool_count + 1, sizeof *run->pool_first);
-    run->pool_count = calloc(plan->pool_count + 1, sizeof *run->pool_count);
-    if (!run->pool_first || !run->pool_count)
-        return -ENOMEM;
-    uint32_t wanted = 0;
-    for (uint32_t pool = 0; pool < plan->pool_count; pool++) {
-        bool live = false;
-        for (uint32_t i = 0; i < plan->pools[pool].call_count; i++)
-            live |= plan->calls[plan->pool_calls[plan->pools[pool].call_first + i]].live;
-        run->pool_count[pool] = !live                        ? 0
-                                : plan->pools[pool].replicas ? plan->pools[pool].replicas
-                                                             : run->engine->worker_count;
-        wanted += run->pool_count[pool];
-    }
-    shrink_pools(run, &wanted);
-    for (uint32_t pool = 0; pool < plan->pool_count; pool++) {
-        run->pool_first[pool] = run->worker_count;
-        run->worker_count += run->pool_count[pool];
-    }
-    return run->worker_count > READY_RING_WORKERS_MAX ? -EINVAL : 0;
-}
-
 static void shape_lane(const struct sheaf_run *run, struct lane_shape *shape)
 {
     uint32_t batch_rows = 64, values = 1;
@@ -436,45 +387,22 @@ static void shape_lane(const struct sheaf_run *run, struct lane_shape *shape)
 
 static int create_workers(struct sheaf_run *run)
 {
-    struct topo_plan *placement;
-    int result = topo_plan(run->engine->topo, run->worker_count, &placement);
-    if (result < 0)
-        return result;
     run->workers = calloc(run->worker_count + 1, sizeof *run->workers);
-    result = run->workers ? 0 : -ENOMEM;
-    uint32_t usable = topo_machine(run->engine->topo)->usable_cores;
-    for (uint32_t i = 0; i < run->worker_count && result == 0; i++)
+    if (!run->workers)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < run->worker_count; i++)
         run->workers[i].lane = (struct lane){.own = SEGMENT_NONE, .orders_segment = SEGMENT_NONE};
+    int result = 0;
     for (uint32_t i = 0; i < run->worker_count && result == 0; i++) {
         struct worker *worker = &run->workers[i];
         worker->number = i;
-        worker->node = placement->workers[i].node;
-        /* Pinning helps a worker that has a core to itself; where processes outnumber cores the scheduler knows better.
-         */
-        worker->pu = run->worker_count <= usable && run->shard_count > 1 ? placement->workers[i].pu : TOPO_NONE;
+        worker->pool = run->placement->workers[i].pool;
+        worker->node = run->placement->workers[i].node;
         struct lane_shape shape = {.worker = i};
         shape_lane(run, &shape);
-        result = lane_create(&shape, &worker->lane);
+        result = lane_create(&shape, place_worker_memory(run, i), &worker->lane);
     }
-    for (uint32_t pool = 0; pool < run->plan->pool_count && result == 0; pool++) {
-        for (uint32_t i = 0; i < run->pool_count[pool]; i++)
-            run->workers[run->pool_first[pool] + i].pool = pool;
-    }
-    topo_plan_destroy(placement);
     return result;
-}
-
-static uint32_t choose_shards(const struct sheaf_engine *engine)
-{
-    const struct topo_machine *machine = topo_machine(engine->topo);
-    uint32_t shards = 0;
-    for (uint32_t node = 0; node < machine->node_count; node++)
-        shards += machine->nodes[node].core_count > 0;
-    const char *forced = getenv("SHEAF_SHARDS"); /* for tests: several shards on a machine with one node */
-    unsigned long wanted = forced ? strtoul(forced, NULL, 10) : 0;
-    if (wanted > 0)
-        shards = wanted < LANE_SHARDS_MAX ? (uint32_t)wanted : LANE_SHARDS_MAX;
-    return shards == 0 ? 1 : shards > LANE_SHARDS_MAX ? LANE_SHARDS_MAX : shards;
 }
 
 static int divide_memory(struct sheaf_run *run, struct sheaf_error *error)
@@ -502,18 +430,37 @@ static uint64_t segment_bytes(const struct sheaf_run *run)
     return wanted < most ? wanted : most;
 }
 
+static int create_payload(struct sheaf_run *run)
+{
+    int *nodes = calloc((size_t)run->shard_count + run->worker_count, sizeof *nodes);
+    if (!nodes)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < run->shard_count; i++)
+        nodes[i] = place_shard_memory(run, i);
+    for (uint32_t i = 0; i < run->worker_count; i++)
+        nodes[run->shard_count + i] = place_worker_memory(run, i);
+    struct payload_options options = {.shard_count = run->shard_count,
+                                      .worker_count = run->worker_count,
+                                      .segment_bytes = segment_bytes(run),
+                                      .nodes = nodes};
+    int result = payload_create(&options, &run->payload);
+    free(nodes);
+    if (result == 0 && payload_bind_status(run->payload) < 0)
+        run_log(run, 1, "memory cannot be bound to NUMA nodes: %s; a container needs CAP_SYS_NICE for it",
+                sheaf_status_text(payload_bind_status(run->payload)));
+    return result;
+}
+
 static int create_parts(struct sheaf_run *run, struct sheaf_error *error)
 {
-    int result = create_pools(run);
+    int result = place_run(run);
     if (result == 0)
         result = divide_memory(run, error);
     if (result == 0)
         result = create_workers(run);
-    struct payload_options options = {
-        .shard_count = run->shard_count, .worker_count = run->worker_count, .segment_bytes = segment_bytes(run)};
     if (result == 0)
-        result = payload_create(&options, &run->payload);
-    run->shards = calloc(run->shard_count, sizeof *run->shards);
+        result = create_payload(run);
+    run->shards = calloc(run->shard_count + 1, sizeof *run->shards);
     if (result == 0 && !run->shards)
         result = -ENOMEM;
     for (uint32_t i = 0; i < run->shard_count && result == 0; i++)
@@ -532,7 +479,6 @@ int sheaf_run_open(struct sheaf_engine *engine, const struct sheaf_plan *plan, c
     run->engine = engine;
     run->plan = plan;
     run->started_ns = clock_now_ns();
-    run->shard_count = choose_shards(engine);
     run->slots_per_shard = 1u << 14;
     for (uint32_t call = 0; call < plan->call_count; call++) {
         while (run->slots_per_shard < 8 * run_batch_rows(&plan->calls[call]) &&
@@ -601,6 +547,7 @@ void sheaf_run_close(struct sheaf_run *run)
     free(run->workers);
     free(run->pool_first);
     free(run->pool_count);
+    topo_plan_destroy(run->placement);
     free(run->message);
     free(run);
 }

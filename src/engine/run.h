@@ -39,8 +39,7 @@ struct sheaf_engine {
 struct worker {
     uint32_t number;
     uint32_t pool;
-    uint32_t node;
-    uint32_t pu; /* kernel number of the processing unit it is pinned to, or TOPO_NONE */
+    uint32_t node; /* into the topology's nodes: "own node first" */
     struct lane lane;
 };
 
@@ -53,6 +52,7 @@ struct sheaf_run {
     char run_id[64];
     uint64_t started_ns;
 
+    struct topo_plan *placement;
     struct budget budget;
     struct payload *payload;
     uint32_t worker_count;

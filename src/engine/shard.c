@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/place.h"
 #include "engine/supervisor.h"
 
 enum {
@@ -174,7 +175,7 @@ static void park(struct shard *shard, uint32_t seen, uint64_t timeout_ns)
 static void *shard_thread(void *argument)
 {
     struct shard *shard = argument;
-    pthread_setname_np(pthread_self(), "sheaf-shard");
+    place_thread(shard->run, shard->number, "sheaf-shard");
     while (!shard->stopping) {
         uint32_t seen = event_count_sample(shard->board.shard_events);
         if (step(shard) || shard->stopping)
@@ -218,7 +219,7 @@ static int create_board(struct shard *shard)
         .ring_capacity = {[BOARD_RETRY] = RING_ROWS_RETRY, [BOARD_READY] = rows, [BOARD_ISOLATION] = rows},
         .dispatch_capacity = shard->run->slots_per_shard * shard->run->shard_count,
     };
-    int result = board_create(&shape, &shard->board);
+    int result = board_create(&shape, place_shard_memory(shard->run, shard->number), &shard->board);
     if (result == 0)
         result = dispatch_commit_slots(shard);
     shard->rings = calloc((size_t)plan->call_count * BOARD_RINGS + 1, sizeof *shard->rings);

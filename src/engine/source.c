@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/place.h"
 #include "engine/shard.h"
 #include "io/reader.h"
 
@@ -261,7 +262,7 @@ static void done(void *cookie, const struct reader_result *result)
 static void *io_thread(void *argument)
 {
     struct sources *sources = argument;
-    pthread_setname_np(pthread_self(), "sheaf-io");
+    place_thread(sources->run, sources->shard_number, "sheaf-io");
     while (!atomic_load_explicit(&sources->stopping, memory_order_acquire)) {
         int result = reader_step(sources->reader, IO_WAIT_FOREVER);
         if (result < 0) {

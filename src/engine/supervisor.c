@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "engine/greet.h"
+#include "engine/place.h"
 #include "engine/shard.h"
 #include "engine/watch.h"
 #include "worker/attach.h"
@@ -144,11 +145,8 @@ static int start_process(struct supervisor *supervisor, uint32_t worker)
 {
     struct sheaf_run *run = supervisor->run;
     struct process *process = &supervisor->processes[worker];
-    const struct worker *place = &run->workers[worker];
     cpu_set_t cores;
-    CPU_ZERO(&cores);
-    if (place->pu != TOPO_NONE)
-        CPU_SET(place->pu, &cores);
+    bool kept = place_worker_cores(run, worker, &cores);
     payload_back(run->payload, worker, FIRST_CHUNKS);
     struct greeting greeting;
     int result = greet_prepare(run, worker, &greeting);
@@ -158,7 +156,7 @@ static int start_process(struct supervisor *supervisor, uint32_t worker)
         .message.kind = MESSAGE_ATTACHED, .worker = worker, .generation = process->generation + 1};
     result = tell_shards(supervisor, &attached);
     if (result == 0)
-        result = child_spawn(run->engine->worker_path, place->pu == TOPO_NONE ? NULL : &cores, &process->child);
+        result = child_spawn(run->engine->worker_path, kept ? &cores : NULL, &process->child);
     if (result < 0) {
         free(greeting.chunks);
         return result;

@@ -80,15 +80,28 @@ static int allocate(struct topo *topo, hwloc_topology_t topology)
     return topo->cores == NULL || topo->pus == NULL || topo->nodes == NULL || topo->devices == NULL ? -ENOMEM : 0;
 }
 
-/* Adds a core of `node` out of the usable units in `cpuset`. */
-static void add_core(struct topo *topo, uint32_t node, hwloc_const_bitmap_t cpuset, hwloc_const_bitmap_t usable)
+/* The node that an object belongs to: the first of those nearest to it that may be used. One that has none of its own
+ * (its memory is forbidden to us, or there is none) looks further up. */
+static hwloc_obj_t home_of(hwloc_topology_t topology, hwloc_obj_t object)
+{
+    while (object != NULL && (object->nodeset == NULL || hwloc_bitmap_iszero(object->nodeset)))
+        object = object->parent;
+    for (hwloc_obj_t node = NULL;
+         object != NULL && (node = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, node)) != NULL;)
+        if (hwloc_bitmap_isset(object->nodeset, node->os_index))
+            return node;
+    return hwloc_get_obj_by_type(topology, HWLOC_OBJ_NUMANODE, 0);
+}
+
+/* Adds a core of `node` out of its usable units. */
+static void add_core(struct topo *topo, uint32_t node, hwloc_obj_t object, hwloc_const_bitmap_t usable)
 {
     struct topo_machine *machine = &topo->machine;
     struct topo_core *core = &topo->cores[machine->core_count];
     int pu;
 
     *core = (struct topo_core){.node = node, .pu_first = machine->pu_count};
-    for (pu = hwloc_bitmap_next(cpuset, -1); pu >= 0; pu = hwloc_bitmap_next(cpuset, pu))
+    for (pu = hwloc_bitmap_next(object->cpuset, -1); pu >= 0; pu = hwloc_bitmap_next(object->cpuset, pu))
         if (hwloc_bitmap_isset(usable, (unsigned)pu)) {
             topo->pus[machine->pu_count++] = (uint32_t)pu;
             core->pu_count++;
@@ -96,32 +109,38 @@ static void add_core(struct topo *topo, uint32_t node, hwloc_const_bitmap_t cpus
     if (core->pu_count > 0) {
         machine->core_count++;
         topo->nodes[node].core_count++;
+        topo->nodes[node].pu_count += core->pu_count;
     }
 }
 
 /* Machines whose kernel tells nothing of cores have processing units only. */
-static void add_cores(struct topo *topo, hwloc_topology_t topology, uint32_t node, hwloc_const_bitmap_t cpuset,
-                      hwloc_const_bitmap_t usable)
+static hwloc_obj_type_t core_type(hwloc_topology_t topology)
 {
-    hwloc_obj_type_t type = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE) > 0 ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU;
-
-    topo->nodes[node].core_first = topo->machine.core_count;
-    for (hwloc_obj_t core = NULL; (core = hwloc_get_next_obj_by_type(topology, type, core)) != NULL;)
-        if (hwloc_bitmap_isincluded(core->cpuset, cpuset))
-            add_core(topo, node, core->cpuset, usable);
+    return hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE) > 0 ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU;
 }
 
-static struct topo_node *add_node(struct topo *topo, hwloc_obj_t node)
+/* Takes the node in if it has usable cores, or else, in the second round, if it has none. */
+static void add_node(struct topo *topo, hwloc_topology_t topology, hwloc_obj_t object, hwloc_const_bitmap_t usable,
+                     bool with_cores)
 {
-    struct topo_node *added = &topo->nodes[topo->machine.node_count++];
+    struct topo_machine *machine = &topo->machine;
+    struct topo_node *node = &topo->nodes[machine->node_count];
 
-    *added = (struct topo_node){
-        .os_index = node->os_index,
-        .core_first = topo->machine.core_count,
-        .memory_bytes = node->attr->numanode.local_memory,
+    *node = (struct topo_node){
+        .os_index = object->os_index,
+        .core_first = machine->core_count,
+        .pu_first = machine->pu_count,
+        .memory_bytes = object->attr->numanode.local_memory,
     };
-    topo->machine.ram_bytes += added->memory_bytes;
-    return added;
+    for (hwloc_obj_t core = NULL;
+         (core = hwloc_get_next_obj_by_type(topology, core_type(topology), core)) != NULL && with_cores;)
+        if (hwloc_bitmap_intersects(core->cpuset, usable) && home_of(topology, core) == object)
+            add_core(topo, machine->node_count, core, usable);
+    if (with_cores && node->core_count == 0)
+        return;
+    machine->ram_bytes += node->memory_bytes;
+    machine->home_count += with_cores;
+    machine->node_count++;
 }
 
 static bool is_listed(const struct topo *topo, hwloc_obj_t node)
@@ -135,28 +154,87 @@ static bool is_listed(const struct topo *topo, hwloc_obj_t node)
 /* Nodes with usable cores first, then those that only have memory or whose cores another node has already. */
 static void add_nodes(struct topo *topo, hwloc_topology_t topology, hwloc_const_bitmap_t usable)
 {
-    hwloc_bitmap_t left = hwloc_bitmap_dup(usable);
-    hwloc_obj_t node = NULL;
+    for (int with_cores = 1; with_cores >= 0; with_cores--)
+        for (hwloc_obj_t node = NULL;
+             (node = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, node)) != NULL;) {
+            /* The memory of a GPU that the kernel shows as a node is not for us to give out. */
+            bool of_gpu = node->subtype != NULL && strcmp(node->subtype, "GPUMemory") == 0;
 
-    while ((node = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, node)) != NULL)
-        if (hwloc_bitmap_intersects(node->cpuset, left)) {
-            uint32_t index = (uint32_t)(add_node(topo, node) - topo->nodes);
-
-            add_cores(topo, topology, index, node->cpuset, left);
-            hwloc_bitmap_andnot(left, left, node->cpuset);
+            if (!of_gpu && !is_listed(topo, node))
+                add_node(topo, topology, node, usable, with_cores);
         }
-    while ((node = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, node)) != NULL)
-        if (!is_listed(topo, node))
-            add_node(topo, node);
-    hwloc_bitmap_free(left);
 }
 
+/* A node whose memory may be used (by hwloc, what the cpuset cgroup forbids is not listed): itself, or else the nearest
+ * by the kernel's distances, or any. */
+static uint32_t memory_node(const struct topo *topo, hwloc_topology_t topology, uint32_t index,
+                            hwloc_const_bitmap_t allowed)
+{
+    const struct topo_machine *machine = &topo->machine;
+    uint32_t best = index;
+    uint64_t best_distance = UINT64_MAX;
+    struct hwloc_distances_s *distances = NULL;
+    unsigned count = 1;
+
+    if (topo->nodes[index].memory_bytes > 0 && hwloc_bitmap_isset(allowed, topo->nodes[index].os_index))
+        return index;
+    if (hwloc_distances_get_by_type(topology, HWLOC_OBJ_NUMANODE, &count, &distances,
+                                    HWLOC_DISTANCES_KIND_MEANS_LATENCY, 0) < 0 ||
+        count == 0)
+        distances = NULL;
+    for (uint32_t i = 0; i < machine->node_count; i++) {
+        hwloc_uint64_t there = UINT64_MAX - 1, back;
+
+        if (topo->nodes[i].memory_bytes == 0 || !hwloc_bitmap_isset(allowed, topo->nodes[i].os_index))
+            continue;
+        hwloc_obj_t from = hwloc_get_numanode_obj_by_os_index(topology, topo->nodes[index].os_index);
+        hwloc_obj_t to = hwloc_get_numanode_obj_by_os_index(topology, topo->nodes[i].os_index);
+        if (distances != NULL)
+            hwloc_distances_obj_pair_values(distances, from, to, &there, &back);
+        if (there < best_distance) {
+            best_distance = there;
+            best = i;
+        }
+    }
+    if (distances != NULL)
+        hwloc_distances_release(topology, distances);
+    return best;
+}
+
+/* The nodes that the memory policy of this process lets it use: all, unless something (numactl) bound it. */
+static hwloc_bitmap_t allowed_nodes(hwloc_topology_t topology, bool loaded)
+{
+    hwloc_bitmap_t allowed = hwloc_bitmap_dup(hwloc_topology_get_topology_nodeset(topology));
+    hwloc_bitmap_t bound = hwloc_bitmap_alloc();
+    hwloc_membind_policy_t policy;
+
+    if (allowed != NULL && bound != NULL && !loaded &&
+        hwloc_get_membind(topology, bound, &policy, HWLOC_MEMBIND_THREAD | HWLOC_MEMBIND_BYNODESET) == 0 &&
+        policy == HWLOC_MEMBIND_BIND && hwloc_bitmap_intersects(allowed, bound))
+        hwloc_bitmap_and(allowed, allowed, bound);
+    hwloc_bitmap_free(bound);
+    return allowed;
+}
+
+static int choose_memory(struct topo *topo, hwloc_topology_t topology)
+{
+    hwloc_bitmap_t allowed = allowed_nodes(topology, topo->machine.loaded);
+
+    if (allowed == NULL)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < topo->machine.node_count; i++)
+        topo->nodes[i].memory_node = memory_node(topo, topology, i, allowed);
+    hwloc_bitmap_free(allowed);
+    return 0;
+}
+
+/* The node of a device: of those with cores, the one it is attached to. */
 static uint32_t node_of(const struct topo *topo, hwloc_topology_t topology, hwloc_obj_t device)
 {
-    hwloc_obj_t near = hwloc_get_non_io_ancestor_obj(topology, device);
+    hwloc_obj_t home = home_of(topology, hwloc_get_non_io_ancestor_obj(topology, device));
 
-    for (uint32_t i = 0; near != NULL && i < topo->machine.node_count; i++)
-        if (topo->nodes[i].core_count > 0 && hwloc_bitmap_isset(near->nodeset, topo->nodes[i].os_index))
+    for (uint32_t i = 0; home != NULL && i < topo->machine.home_count; i++)
+        if (topo->nodes[i].os_index == home->os_index)
             return i;
     return 0;
 }
@@ -220,6 +298,7 @@ static void add_devices(struct topo *topo, hwloc_topology_t topology)
                  pci->attr->pcidev.bus, pci->attr->pcidev.dev, pci->attr->pcidev.func);
         describe_device(device, pci);
         topo->machine.device_count++;
+        topo->machine.gpu_count += kind == TOPO_GPU;
     }
     qsort(topo->devices, topo->machine.device_count, sizeof *topo->devices, compare_devices);
 }
@@ -256,6 +335,8 @@ static int read_topology(struct topo *topo, hwloc_topology_t topology, struct sh
     hwloc_bitmap_free(usable);
     if (topo->machine.core_count == 0)
         return fail(error, SHEAF_E_ENVIRONMENT, "topology: no usable core in it");
+    if (choose_memory(topo, topology) < 0)
+        return fail(error, -ENOMEM, "topology: out of memory");
     add_devices(topo, topology);
     set_limits(topo);
     topo->machine.cores = topo->cores;

@@ -160,7 +160,7 @@ static void a_lane_joins_two_views(void **state)
 {
     struct lane engine, worker;
     int orders;
-    assert_int_equal(lane_create(&lane_shape, &engine), 0);
+    assert_int_equal(lane_create(&lane_shape, SEGMENT_ANY_NODE, &engine), 0);
     assert_int_equal(segment_open_read_only(&engine.orders_segment, &orders), 0);
     assert_int_equal(lane_attach(twin(&engine.own), orders, &worker), 0);
     assert_int_equal(worker.shape.worker, 9);
@@ -204,8 +204,8 @@ static void a_lane_of_another_shape_is_refused(void **state)
     struct lane_shape crooked = lane_shape;
     crooked.completion_bytes = 3000;
     assert_int_equal(lane_plan(&crooked, &layout), -EINVAL);
-    assert_int_equal(lane_create(&crooked, &engine), -EINVAL);
-    assert_int_equal(lane_create(&lane_shape, &engine), 0);
+    assert_int_equal(lane_create(&crooked, SEGMENT_ANY_NODE, &engine), -EINVAL);
+    assert_int_equal(lane_create(&lane_shape, SEGMENT_ANY_NODE, &engine), 0);
     ((struct lane_header *)engine.own.base)->version++;
     int own = twin(&engine.own), orders;
     assert_int_equal(segment_open_read_only(&engine.orders_segment, &orders), 0);
@@ -224,7 +224,7 @@ static void a_board_keeps_its_rings_apart(void **state)
 {
     struct board board;
     struct ready_producer producers[3][BOARD_RINGS];
-    assert_int_equal(board_create(&board_shape, &board), 0);
+    assert_int_equal(board_create(&board_shape, SEGMENT_ANY_NODE, &board), 0);
     assert_int_equal(board_commit_dispatches(&board, 100), 0);
     assert_int_equal(board_commit_dispatches(&board, 101), -ERANGE);
     for (uint32_t call = 0; call < 3; call++) {
@@ -254,7 +254,7 @@ static void a_board_keeps_its_rings_apart(void **state)
 static void a_board_reaches_another_process(void **state)
 {
     struct board board;
-    assert_int_equal(board_create(&board_shape, &board), 0);
+    assert_int_equal(board_create(&board_shape, SEGMENT_ANY_NODE, &board), 0);
     assert_int_equal(board_commit_dispatches(&board, 100), 0);
     struct ready_ring ring = board_ring(&board, 2, BOARD_READY);
     struct ready_producer producer;
@@ -297,8 +297,8 @@ static void a_board_that_lies_is_refused(void **state)
     struct board board, view;
     struct board_shape crooked = board_shape;
     crooked.ring_capacity[1] = 17;
-    assert_int_equal(board_create(&crooked, &board), -EINVAL);
-    assert_int_equal(board_create(&board_shape, &board), 0);
+    assert_int_equal(board_create(&crooked, SEGMENT_ANY_NODE, &board), -EINVAL);
+    assert_int_equal(board_create(&board_shape, SEGMENT_ANY_NODE, &board), 0);
     struct board_header *notice_header = board.notice.base;
     notice_header->shape.dispatch_capacity = 1u << 20;
     int notice;
@@ -315,7 +315,7 @@ static void a_scribbled_board_is_attached_to(void **state)
 {
     struct board board, view;
     int notice;
-    assert_int_equal(board_create(&board_shape, &board), 0);
+    assert_int_equal(board_create(&board_shape, SEGMENT_ANY_NODE, &board), 0);
     memset(board.open.base, 0xff, board.open.size_bytes);
     assert_int_equal(segment_open_read_only(&board.notice, &notice), 0);
     assert_int_equal(board_attach(twin(&board.open), notice, &view), 0);

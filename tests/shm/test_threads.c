@@ -150,14 +150,14 @@ static void open_hall(struct hall *hall, struct book *book, struct hand *hands)
 {
     struct board_shape shape = {
         .call_count = 1, .pool_count = 1, .ring_capacity = {2, 16, 2}, .dispatch_capacity = GRAINS};
-    assert_int_equal(board_create(&shape, &hall->board), 0);
+    assert_int_equal(board_create(&shape, SEGMENT_ANY_NODE, &hall->board), 0);
     assert_int_equal(board_commit_dispatches(&hall->board, GRAINS), 0);
     struct ready_ring ring = board_ring(&hall->board, 0, BOARD_READY);
     assert_int_equal(ready_producer_open(&book->producer, &ring), 0);
     for (uint32_t i = 0; i < WORKERS; i++) {
         struct lane_shape lane = {
             .worker = i, .shard_count = 1, .claim_rows = 8, .completion_bytes = 1024, .control_bytes = 1024};
-        assert_int_equal(lane_create(&lane, &hall->lanes[i]), 0);
+        assert_int_equal(lane_create(&lane, SEGMENT_ANY_NODE, &hall->lanes[i]), 0);
         struct spsc_ring completions = lane_completion_ring(&hall->lanes[i], 0);
         assert_int_equal(completion_reader_open(&book->readers[i], &completions), 0);
         hands[i] = (struct hand){.hall = hall, .id = i};

@@ -429,7 +429,8 @@ struct world *world_open(const struct world_options *options)
                                 .pool_count = 1,
                                 .dispatch_capacity = options->grains,
                                 .ring_capacity = {2, options->ring_capacity, 2}};
-    must(board_create(&shape, &world->board) == 0 && board_commit_dispatches(&world->board, options->grains) == 0);
+    must(board_create(&shape, SEGMENT_ANY_NODE, &world->board) == 0 &&
+         board_commit_dispatches(&world->board, options->grains) == 0);
     struct ready_ring ring = board_ring(&world->board, CALL, BOARD_READY);
     must(ready_producer_open(&world->producer, &ring) == 0);
     for (uint32_t worker = 0; worker < options->workers; worker++) {
@@ -438,7 +439,7 @@ struct world *world_open(const struct world_options *options)
                                   .claim_rows = BATCH_ROWS_MAX,
                                   .completion_bytes = 1024,
                                   .control_bytes = 1024};
-        must(lane_create(&lane, &world->lanes[worker]) == 0);
+        must(lane_create(&lane, SEGMENT_ANY_NODE, &world->lanes[worker]) == 0);
         struct spsc_ring completions = lane_completion_ring(&world->lanes[worker], SHARD);
         must(completion_reader_open(&world->readers[worker], &completions) == 0);
     }

@@ -25,7 +25,7 @@ static void make_shared(struct mini *mini, uint32_t call_count, const struct min
 {
     struct board_shape shape = {
         .call_count = call_count, .pool_count = 1, .ring_capacity = {64, 4096, 64}, .dispatch_capacity = MINI_GRAINS};
-    assert_int_equal(board_create(&shape, &mini->board), 0);
+    assert_int_equal(board_create(&shape, SEGMENT_ANY_NODE, &mini->board), 0);
     assert_int_equal(board_commit_dispatches(&mini->board, MINI_GRAINS), 0);
     for (uint32_t call = 0; call < call_count; call++)
         for (uint32_t kind = 0; kind < BOARD_RINGS; kind++) {
@@ -38,7 +38,7 @@ static void make_shared(struct mini *mini, uint32_t call_count, const struct min
                                     .completion_bytes =
                                         options->completion_bytes != 0 ? options->completion_bytes : 1 << 20,
                                     .control_bytes = 1 << 16};
-    assert_int_equal(lane_create(&lane_shape, &mini->lane), 0);
+    assert_int_equal(lane_create(&lane_shape, SEGMENT_ANY_NODE, &mini->lane), 0);
     struct spsc_ring orders = lane_control_ring(&mini->lane, 0), records = lane_completion_ring(&mini->lane, 0);
     spsc_writer_open(&mini->orders, &orders);
     assert_int_equal(completion_reader_open(&mini->records, &records), 0);
