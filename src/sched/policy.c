@@ -11,6 +11,8 @@ static const double TRY_WITHIN = 1.005;
 static const double BETTER_BY = 0.98;
 /* Tries come at least so many batches apart, once every size was tried. */
 enum { TRY_AGAIN_BATCHES = 128 };
+/* What a batch is taken to cost whatever its size, before one was measured: so long a first batch may wait. */
+static const double UNKNOWN_FIXED_US = 1e6;
 
 static uint32_t size_number(uint32_t cap, uint32_t index)
 {
@@ -122,6 +124,14 @@ void policy_arrived(struct policy_arrivals *arrivals, uint32_t rows, uint64_t no
     arrivals->last_us = now_us;
 }
 
+double policy_gap_us(const struct policy_arrivals *arrivals, uint32_t running, uint64_t now_us)
+{
+    if (arrivals->rows == 0 || now_us <= arrivals->last_us)
+        return arrivals->gap_us;
+    double since_us = (double)(now_us - arrivals->last_us) / (running ? running : 1);
+    return since_us > arrivals->gap_us ? since_us : arrivals->gap_us;
+}
+
 /* How many rows all devices together can take if all of them end at `level_us` from now. */
 static double rows_until(const struct policy_ask *ask, double level_us, double fixed, double row)
 {
@@ -159,7 +169,7 @@ static bool waiting_pays(const struct policy_curve *curve, const struct policy_a
 {
     double fixed, row;
     if (!policy_cost(curve, &fixed, &row))
-        fixed = curve->batches ? row * size / 2 : INFINITY; /* until more is known: half of a batch */
+        fixed = curve->batches ? row * size / 2 : UNKNOWN_FIXED_US; /* until more is known: half of a batch */
     return ask->gap_us * size < fixed;
 }
 
@@ -170,24 +180,22 @@ struct policy_answer policy_decide(const struct policy_curve *curve, const struc
     if (!ask->more && left > 0 && left < (double)size * (ask->devices ? ask->devices : 1)) {
         uint32_t share = tail_share(curve, ask, left);
         if (share < size && share <= ask->ready)
-            return (struct policy_answer){share, POLICY_SPLIT};
+            return (struct policy_answer){share, share, POLICY_SPLIT};
         size = share < size ? share : size;
     }
     if (ask->ready >= size)
-        return (struct policy_answer){size, POLICY_FULL};
-    if (ask->ready == 0)
-        return (struct policy_answer){0, POLICY_NOTHING_COMING};
+        return (struct policy_answer){size, size, POLICY_FULL};
     if (ask->coming == 0)
-        return (struct policy_answer){ask->ready, POLICY_NOTHING_COMING};
-    if (waiting_pays(curve, ask, size))
-        return (struct policy_answer){0, POLICY_FULL};
-    return (struct policy_answer){ask->ready, POLICY_NOT_WORTH_WAITING};
+        return (struct policy_answer){ask->ready, size, POLICY_NOTHING_COMING};
+    if (ask->ready == 0 || waiting_pays(curve, ask, size))
+        return (struct policy_answer){0, size, POLICY_FULL};
+    return (struct policy_answer){ask->ready, size, POLICY_NOT_WORTH_WAITING};
 }
 
 const char *policy_close_name(enum policy_close close)
 {
-    static const char *const names[POLICY_CLOSE_COUNT] = {"full", "split evenly", "nothing coming",
-                                                          "not worth waiting"};
+    static const char *const names[POLICY_CLOSE_COUNT] = {
+        "full", "split evenly", "nothing coming", "not worth waiting", "bytes", "shape", "isolation"};
     return (unsigned)close < POLICY_CLOSE_COUNT ? names[close] : "unknown";
 }
 

@@ -54,10 +54,23 @@ struct policy_arrivals {
 void policy_arrived(struct policy_arrivals *arrivals, uint32_t rows, uint64_t now_us);
 /* Something upstream began to run after nothing did: the pause says nothing about gaps. */
 void policy_resumed(struct policy_arrivals *arrivals, uint64_t now_us);
+/* The gap to expect now: the mean, or more when none of the `running` rows that make them has come for longer. */
+double policy_gap_us(const struct policy_arrivals *arrivals, uint32_t running, uint64_t now_us);
 
 /* ---- the decision ---- */
 
-enum policy_close { POLICY_FULL, POLICY_SPLIT, POLICY_NOTHING_COMING, POLICY_NOT_WORTH_WAITING, POLICY_CLOSE_COUNT };
+/* Why a batch has no more rows than it has. The last three are not decided here: its next row would have made it too
+ * large in bytes, the rows that wait are of other shapes, it was put together to find a culprit. */
+enum policy_close {
+    POLICY_FULL,
+    POLICY_SPLIT,
+    POLICY_NOTHING_COMING,
+    POLICY_NOT_WORTH_WAITING,
+    POLICY_BYTES,
+    POLICY_SHAPE,
+    POLICY_ISOLATION,
+    POLICY_CLOSE_COUNT
+};
 
 struct policy_ask {
     uint32_t ready;   /* rows READY now */
@@ -74,7 +87,8 @@ struct policy_ask {
 };
 
 struct policy_answer {
-    uint32_t rows;           /* 0: wait */
+    uint32_t rows;           /* 0: wait ... */
+    uint32_t wanted;         /* ... until so many are READY, or it is asked again; else as many as it might have been */
     enum policy_close close; /* why no more than these */
 };
 

@@ -21,8 +21,8 @@ static uint64_t first_input(const struct sim *sim, struct grain grain)
 static void consumers_resume(struct sim *sim, uint32_t maker)
 {
     for (uint32_t i = 0; i < sim->plan->call_count; i++)
-        for (uint32_t j = 0; j < sim->calls[i].maker_count; j++)
-            if (sim->calls[i].makers[j] == maker)
+        for (uint32_t j = 0; j < sim->upstream.calls[i].maker_count; j++)
+            if (sim->upstream.calls[i].makers[j].call == maker)
                 policy_resumed(&sim->calls[i].arrivals, sim->now_us);
 }
 
@@ -66,7 +66,7 @@ bool row_emit(struct sim *sim, struct sim_row *row)
     }
     row->emitted++;
     sched_child(sim->sched, lineage_root_of(sim->lineage, row->grain));
-    sim->calls[row->grain.call].emitted_running++;
+    sim->calls[row->grain.call].children.emitted++;
     return true;
 }
 
@@ -87,10 +87,8 @@ static void answer(struct sim *sim, struct sim_row *row)
     uint64_t value = wanted ? first_input(sim, row->grain) : 0;
     while (row_emit(sim, row))
         ;
-    if (state->expands) {
-        state->expanded++;
-        state->children_mean += ((double)row->children - state->children_mean) / (double)state->expanded;
-    }
+    if (state->expands)
+        upstream_answered(&state->children, row->children);
     for (uint32_t slot = 0; slot < call->output_count && slot < 8; slot++)
         if (!is_expanded(sim, sim->plan->call_ports[call->output_first + slot]))
             outputs[slot] = number(sim, value);

@@ -32,7 +32,7 @@ void row_end(struct sim *sim, struct device *device, struct sim_row *row, bool f
     row->state = ROW_IS_OVER;
     if (running) {
         call->running--;
-        call->emitted_running -= row->emitted;
+        call->children.emitted -= row->emitted;
     }
     call->out--;
     *claim_of(sim, row->grain) = (struct claim){0, 0};
@@ -205,8 +205,10 @@ static enum sim_idle idle_reason(const struct sim *sim, const struct pool_state 
             continue;
         if (sim->calls[i].gate.held)
             return SIM_IDLE_HELD;
-        for (uint32_t j = 0; j < sim->calls[i].maker_count; j++)
-            above = above || sim->calls[sim->calls[i].makers[j]].running || rows_ready(sim, sim->calls[i].makers[j]);
+        for (uint32_t j = 0; j < sim->upstream.calls[i].maker_count; j++) {
+            uint32_t maker = sim->upstream.calls[i].makers[j].call;
+            above = above || sim->calls[maker].running || rows_ready(sim, maker);
+        }
     }
     return above ? SIM_IDLE_STARVED : SIM_IDLE_DRAINED;
 }

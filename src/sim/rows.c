@@ -206,28 +206,30 @@ static uint32_t idle_elsewhere(const struct sim *sim, uint32_t call, uint32_t ma
     return pool->idle_count > same ? pool->idle_count - same : 0;
 }
 
-/* Rows of `call` that one row of its maker number `index` becomes, those that have come already left out. */
-static double coming_from(const struct sim *sim, const struct call_state *call, uint32_t index, uint32_t rows)
+static double coming_from(const struct sim *sim, uint32_t call, const struct upstream_maker *maker)
 {
-    const struct call_state *maker = &sim->calls[call->makers[index]];
-    if (!call->made_by_expansion[index])
-        return rows;
-    double all = maker->children_mean * rows - (double)maker->emitted_running;
-    return all > rows ? all : rows; /* as long as it runs it may make one more */
+    const struct call_state *state = &sim->calls[maker->call];
+    const struct upstream_state does = {.queued = rows_ready(sim, maker->call),
+                                        .idle = idle_elsewhere(sim, call, maker->call),
+                                        .running = state->running,
+                                        .emitted = state->children.emitted,
+                                        .children_mean = state->children.mean};
+    return upstream_coming(maker, &does);
 }
 
 /* Something further up may still lead here. */
 static bool more_above(const struct sim *sim, uint32_t call)
 {
-    const struct call_state *state = &sim->calls[call];
+    const struct upstream *upstream = &sim->upstream.calls[call];
     if (sim->admitted < sim->setup->root_count)
         return true;
-    for (uint32_t i = 0; i < state->maker_count; i++) {
-        uint32_t maker = state->makers[i];
+    for (uint32_t i = 0; i < upstream->maker_count; i++) {
+        uint32_t maker = upstream->makers[i].call;
+        const struct upstream *further = &sim->upstream.calls[maker];
         if (rows_ready(sim, maker) > idle_elsewhere(sim, call, maker) || more_above(sim, maker))
             return true;
-        for (uint32_t j = 0; j < sim->calls[maker].maker_count; j++)
-            if (sim->calls[sim->calls[maker].makers[j]].running)
+        for (uint32_t j = 0; j < further->maker_count; j++)
+            if (sim->calls[further->makers[j].call].running)
                 return true;
     }
     return false;
@@ -250,9 +252,11 @@ struct policy_ask rows_ask(struct sim *sim, uint32_t call)
     const struct call_state *state = &sim->calls[call];
     const struct pool_state *pool = &sim->pools[state->pool];
     double coming = 0;
-    for (uint32_t i = 0; i < state->maker_count; i++) {
-        uint32_t maker = state->makers[i], waiting = rows_ready(sim, maker), idle = idle_elsewhere(sim, call, maker);
-        coming += coming_from(sim, state, i, sim->calls[maker].running + (waiting < idle ? waiting : idle));
+    uint32_t running = 0;
+    for (uint32_t i = 0; i < sim->upstream.calls[call].maker_count; i++) {
+        const struct upstream_maker *maker = &sim->upstream.calls[call].makers[i];
+        coming += coming_from(sim, call, maker);
+        running += sim->calls[maker->call].running;
     }
     bool more = more_above(sim, call);
     return (struct policy_ask){.ready = rows_ready(sim, call),
@@ -262,7 +266,7 @@ struct policy_ask rows_ask(struct sim *sim, uint32_t call)
                                .idle = pool->idle_count,
                                .devices = pool->device_count,
                                .more = more,
-                               .gap_us = state->arrivals.gap_us,
+                               .gap_us = policy_gap_us(&state->arrivals, running, sim->now_us),
                                .free_in_us = sim->free_in_us,
                                .free_count = more ? 0 : busy_until(sim, pool)};
 }

@@ -28,46 +28,6 @@ static void on_root_complete(void *cookie, uint32_t root)
         sim->complete[sim->complete_count++] = root;
 }
 
-/* ---- what feeds what ---- */
-
-static void maker_add(struct call_state *state, uint32_t call, bool by_expansion)
-{
-    for (uint32_t i = 0; i < state->maker_count; i++)
-        if (state->makers[i] == call)
-            return;
-    if (state->maker_count == 8)
-        return;
-    state->made_by_expansion[state->maker_count] = by_expansion;
-    state->makers[state->maker_count++] = call;
-}
-
-/* Walks up from a Port to the Calls whose answers resolve it; a gather waits for many, and counts for none. */
-static void makers_find(const struct sheaf_plan *plan, struct call_state *state, uint32_t port)
-{
-    const struct plan_port *p = &plan->ports[port];
-    switch (p->port_kind) {
-    case PLAN_SOURCE:
-    case PLAN_GATHER:
-        return;
-    case PLAN_CALL_OUTPUT:
-        maker_add(state, p->call, false);
-        return;
-    case PLAN_EXPAND:
-        maker_add(state, p->call, true);
-        return;
-    case PLAN_FILTER:
-        makers_find(plan, state, p->mask);
-        makers_find(plan, state, p->source);
-        return;
-    case PLAN_BROADCAST:
-        if (plan->ports[p->source].domain == p->domain)
-            makers_find(plan, state, p->source);
-        else
-            maker_add(state, plan->domains[p->domain].call, true);
-        return;
-    }
-}
-
 static void calls_prepare(struct sim *sim)
 {
     for (uint32_t i = 0; i < sim->plan->call_count; i++) {
@@ -77,8 +37,6 @@ static void calls_prepare(struct sim *sim)
         state->pool = call->pool;
         state->expands = call->expansion_count > 0;
         gate_open(&state->gate, &lineage_heap, i, reaches ? sim->setup->dial : 0);
-        for (uint32_t j = 0; j < call->input_count; j++)
-            makers_find(sim->plan, state, sim->plan->call_ports[call->input_first + j]);
     }
 }
 
@@ -115,7 +73,9 @@ static int prepare(struct sim *sim)
     if (!sim->calls || !sim->pools || !sim->result->calls || pools_prepare(sim))
         return -ENOMEM;
     calls_prepare(sim);
-    int status = sched_create(sim->plan, &lineage_heap, &sim->sched);
+    int status = upstream_open(&sim->upstream, sim->plan, &lineage_heap);
+    if (status == 0)
+        status = sched_create(sim->plan, &lineage_heap, &sim->sched);
     return status ? status : lineage_create(sim->plan, &effects, &lineage_heap, &sim->lineage);
 }
 
@@ -227,6 +187,7 @@ static void clean_up(struct sim *sim)
         free(sim->devices[i].rows);
     lineage_destroy(sim->lineage);
     sched_destroy(sim->sched);
+    upstream_close(&sim->upstream);
     free(sim->calls);
     free(sim->pools);
     free(sim->devices);

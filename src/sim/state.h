@@ -5,6 +5,7 @@
 
 #include "sched/gate.h"
 #include "sched/sched.h"
+#include "sched/upstream.h"
 #include "sim/sim.h"
 
 enum row_state { ROW_CLAIMED, ROW_RUNS, ROW_IS_OVER };
@@ -54,14 +55,10 @@ struct side_queue {
 
 struct call_state {
     uint32_t pool;
-    uint32_t makers[8],
-        maker_count; /* Calls whose answers or children make its rows READY, of its own or a parent Domain */
-    bool expands, made_by_expansion[8];
-    uint32_t out;             /* rows that devices hold ... */
-    uint32_t running;         /* ... and run */
-    uint64_t emitted_running; /* children of running rows so far */
-    double children_mean;
-    uint64_t expanded;
+    bool expands;
+    uint32_t out;     /* rows that devices hold ... */
+    uint32_t running; /* ... and run */
+    struct upstream_children children;
     uint32_t queued; /* rows in the side queue */
     struct policy_curve curve;
     struct policy_arrivals arrivals;
@@ -79,6 +76,7 @@ struct sim {
     struct sim_result *result;
     struct lineage *lineage;
     struct sched *sched;
+    struct upstream_map upstream;
     struct call_state *calls;
     struct pool_state *pools;
     struct device *devices;

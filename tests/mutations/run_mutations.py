@@ -19,6 +19,7 @@ PACKAGES = ("jansson", "cmocka", "yaml-0.1", "libxxhash")
 TESTS = (
     ("sched", ["tests/lineage/test_sched.c"], {}),
     ("bulk", ["tests/lineage/test_bulk.c"], {}),
+    ("upstream", ["tests/lineage/test_upstream.c"], {}),
     ("policy", ["tests/sim/test_policy.c"], {}),
     ("lineage", ["tests/lineage/test_lineage.c"], {}),
     ("reference",

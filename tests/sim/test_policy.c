@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -129,6 +130,66 @@ static void test_arrivals(void **state)
     assert_true(arrivals.gap_us > 14400 && arrivals.gap_us < 14600);
 }
 
+static void test_a_stall_makes_the_gap_longer(void **state)
+{
+    struct policy_arrivals arrivals = {0};
+    assert_true(policy_gap_us(&arrivals, 1, 5000) == 0);
+    for (uint64_t i = 0; i < 200; i++)
+        policy_arrived(&arrivals, 1, i * 1000);
+    assert_true(policy_gap_us(&arrivals, 4, 199000 + 3000) < 1001); /* four make rows: each 4 ms, and 3 are over */
+    assert_true(policy_gap_us(&arrivals, 4, 199000 + 8000) > 1999);
+    assert_true(policy_gap_us(&arrivals, 1, 199000 + 8000) > 7999);
+}
+
+static uint64_t draw(uint64_t *random, uint64_t below)
+{
+    *random = *random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (*random >> 33) % below;
+}
+
+/* A size somewhere between 1 and 2^20, small ones as often as large ones. */
+static uint32_t draw_size(uint64_t *random)
+{
+    return (uint32_t)(draw(random, UINT64_C(1) << draw(random, 21)) + 1);
+}
+
+/* Whatever was learned (a worker may report anything) and whatever is asked: nobody waits for what does not come, takes
+ * what is not there, more than a batch, or nothing although nothing comes. */
+static void test_answers_make_sense(void **state)
+{
+    const char *given = getenv("SHEAF_TEST_SEED");
+    uint64_t seed = given ? strtoull(given, NULL, 10) : 1;
+    static double free_in[64];
+    for (uint64_t round = seed; round < seed + 20000; round++) {
+        uint64_t random = round * UINT64_C(0x9E3779B97F4A7C15);
+        struct policy_curve curve = {0};
+        uint32_t cap = draw_size(&random);
+        for (uint64_t i = draw(&random, 12); i > 0; i--)
+            policy_learn(&curve, (uint32_t)draw(&random, (uint64_t)cap + 2), cap,
+                         draw(&random, 8) ? draw(&random, UINT64_C(1) << draw(&random, 31)) : UINT64_MAX);
+        uint32_t free_count = (uint32_t)draw(&random, 64);
+        for (uint32_t i = 0; i < free_count; i++)
+            free_in[i] = (double)draw(&random, 1000000000);
+        struct policy_ask ask = {.ready = draw(&random, 4) ? draw_size(&random) : 0,
+                                 .coming = draw(&random, 3) ? draw_size(&random) : 0,
+                                 .held = draw(&random, 3) ? 0 : draw_size(&random),
+                                 .cap = cap,
+                                 .idle = (uint32_t)draw(&random, 64),
+                                 .devices = (uint32_t)draw(&random, 64),
+                                 .more = draw(&random, 2),
+                                 .gap_us = (double)draw(&random, UINT64_C(1) << draw(&random, 31)),
+                                 .free_in_us = draw(&random, 2) ? free_in : NULL,
+                                 .free_count = free_count};
+        struct policy_answer answer = policy_decide(&curve, &ask);
+        bool sound = answer.rows <= ask.ready && answer.rows <= cap && answer.wanted >= 1 && answer.wanted <= cap &&
+                     answer.wanted >= answer.rows && answer.close < POLICY_BYTES &&
+                     (answer.rows > 0 || ask.ready == 0 || (ask.coming > 0 && answer.wanted > ask.ready));
+        if (!sound)
+            fail_msg("SHEAF_TEST_SEED=%llu: %u rows of %u, %u wanted, %s", (unsigned long long)round, answer.rows,
+                     ask.ready, answer.wanted, policy_close_name(answer.close));
+    }
+}
+
 /* ---- the dial ---- */
 
 static void test_gate_holds_the_unproven(void **state)
@@ -180,6 +241,8 @@ int main(void)
         cmocka_unit_test(test_splits_the_tail),
         cmocka_unit_test(test_the_tail_ends_together),
         cmocka_unit_test(test_arrivals),
+        cmocka_unit_test(test_a_stall_makes_the_gap_longer),
+        cmocka_unit_test(test_answers_make_sense),
         cmocka_unit_test(test_gate_holds_the_unproven),
         cmocka_unit_test(test_gate_is_off),
     };
