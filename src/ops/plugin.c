@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "kernels/table.h"
 #include "ops/operators.h"
 #include "ops/pdfium.h"
 #include "ops/tesseract.h"
@@ -61,8 +62,18 @@ static void check_fonts(report_function report, void *cookie)
     }
 }
 
+/* Never missing: the host's loops do the same work. */
+static void check_kernels(report_function report, void *cookie)
+{
+    char what[256];
+    snprintf(what, sizeof what, "kernels: on the host for %s; %s", sheaf_kernel_host_variant(),
+             sheaf_kernel_fatbin_text());
+    report(cookie, 1, what, NULL);
+}
+
 static void doctor(report_function report, void *cookie)
 {
+    check_kernels(report, cookie);
     check_pdfium(report, cookie);
     check_tesseract(report, cookie);
     check_fonts(report, cookie);

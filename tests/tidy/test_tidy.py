@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 
-CODE = (".c", ".h", ".cc", ".cu")
+CODE = (".c", ".h", ".cc", ".cu", ".cuh")
 SCRIPTS = (".py", ".sh")
 LINE_MAX, SCRIPT_LINE_MAX, FUNCTION_MAX, FUNCTION_MAX_EXPLAINED, FILE_MAX = 120, 140, 70, 100, 800
 

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The launch table: what a device runs for a call of kernels.h.
+ *
+ * sheaf_plan_X takes what sheaf_kernel_X takes, checks it in the same way, and writes the launches into a plan instead
+ * of running anything. Addresses in descriptors, of results and of scratch memory are the device's. The launches of a
+ * plan run one after the other on one stream:
+ *
+ *     struct sheaf_kernel_plan plan = {.scratch = address, .scratch_bytes = bytes};
+ *     status = sheaf_plan_resize(&in, &out, SHEAF_FILTER_AREA, &plan);
+ *     for (i = 0; i < plan.step_count; i++) {
+ *         void *parameters[] = {plan.steps[i].args};
+ *         cuLaunchKernel(functions[plan.steps[i].function], grid, block, 0, stream, parameters, NULL);
+ *     }
+ *
+ * Every function takes one struct by value, which is why one pointer is enough. None uses dynamic shared memory.
+ * A plan may be run again while its addresses hold; nothing of it points into host memory, so it can be captured.
+ */
+#ifndef SHEAF_KERNEL_TABLE_H
+#define SHEAF_KERNEL_TABLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/kernels.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SHEAF_KERNEL_ARGS_BYTES_MAX = 256, SHEAF_KERNEL_STEPS_MAX = 12 };
+
+/* A function of the fatbin; its name is what cuModuleGetFunction takes. Step.function counts in this table. */
+struct sheaf_kernel_function {
+    const char *name;
+    uint32_t args_bytes;
+};
+extern const struct sheaf_kernel_function sheaf_kernel_functions[];
+extern const uint32_t sheaf_kernel_function_count;
+
+/* The fatbin embedded in this build: SASS for sm_90, and PTX that later devices compile. NULL and 0 where it was built
+ * without nvcc. 8-byte aligned, lives as long as the program. */
+const void *sheaf_kernel_fatbin(size_t *ret_bytes);
+/* One line about it: what it is for and its size, or why there is none. */
+const char *sheaf_kernel_fatbin_text(void);
+
+struct sheaf_kernel_step {
+    uint32_t function; /* index into sheaf_kernel_functions */
+    uint32_t args_bytes;
+    uint32_t grid[3], block[3];
+    uint64_t args[SHEAF_KERNEL_ARGS_BYTES_MAX / sizeof(uint64_t)];
+};
+
+/* `scratch` is memory of the device for values between steps, 16-byte aligned; it needs no contents. Where it does not
+ * suffice, a function returns -ENOSPC with `scratch_bytes` as it must be; most need none. Steps are appended, so that
+ * calls can be chained; the scratch memory of chained calls is shared, which is right as they run in order. */
+struct sheaf_kernel_plan {
+    uint64_t scratch;
+    uint64_t scratch_bytes;
+    uint32_t step_count;
+    uint32_t reserved;
+    struct sheaf_kernel_step steps[SHEAF_KERNEL_STEPS_MAX];
+};
+
+int sheaf_plan_convert(const struct sheaf_image *in, const struct sheaf_image *out, struct sheaf_kernel_plan *plan);
+int sheaf_plan_resize(const struct sheaf_image *in, const struct sheaf_image *out, uint32_t filter,
+                      struct sheaf_kernel_plan *plan);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the tests of kernels share: the same call on every instruction set and on emulated device code. */
+#ifndef TESTS_KERNELS_KERNELS_TEST_H
+#define TESTS_KERNELS_KERNELS_TEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "emulate.h"
+#include "kernels/rows.h"
+#include "pictures.h"
+
+typedef int (*picture_call)(const void *cookie, const struct sheaf_image *in, struct sheaf_image *out);
+typedef int (*picture_plan)(const void *cookie, const struct sheaf_image *in, struct sheaf_image *out,
+                            struct sheaf_kernel_plan *plan);
+
+/* Runs a call that makes a picture of a picture with the fastest loops into `out`, and checks that all other loops, and
+ * device code in two orders of its threads, make the same, and that nothing is written into gaps. */
+void picture_everywhere(picture_call call, picture_plan plan, const void *cookie, const struct sheaf_image *in,
+                        struct sheaf_image *out);
+
+/* Memory for a plan's scratch, filled with garbage: asks how much it takes, and calls again. */
+void plan_make(picture_plan plan, const void *cookie, const struct sheaf_image *in, struct sheaf_image *out,
+               struct sheaf_kernel_plan *ret_plan);
+
+#endif
