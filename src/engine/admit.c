@@ -193,12 +193,14 @@ void admit_complete(struct shard *shard, uint32_t lineage_root)
     }
     result->message.kind = MESSAGE_RESULT;
     counts_publish(shard);
+    atomic_fetch_add_explicit(&shard->run->results_held, 1, memory_order_relaxed);
     run_tell_host(shard->run, &result->message);
 }
 
 void admit_acknowledge(struct shard *shard, struct root *root)
 {
     assert(root->phase == ROOT_COMPLETE);
+    atomic_fetch_sub_explicit(&shard->run->results_held, 1, memory_order_relaxed);
     root->phase = ROOT_LEAVING;
     admit_leave(shard, root);
 }

@@ -15,6 +15,7 @@ struct raised_rows {
     uint32_t call, worker, count, capacity;
     uint32_t seen;     /* records so far: `count` and those of rows that are suppressed by now */
     uint32_t rows_run; /* as the worker says: how many ran as one */
+    bool single;       /* the one that ran was an isolation batch of its own, whatever the worker says */
     uint32_t *entities;
     enum sheaf_class class_id;
     uint64_t run_ns;
@@ -260,7 +261,8 @@ static void take_child(struct shard *shard, uint32_t worker, struct slot *slot, 
     const struct sheaf_plan *plan = shard->plan;
     const struct plan_call *call = &plan->calls[slot->grain.call];
     if (record->ordinal > UINT32_MAX - 1)
-        return; /* no row has that many children: its answer will be a broken contract */
+        return;              /* no row has that many children: its answer will be a broken contract */
+    slot->seen.since_ns = 0; /* its deadline starts again */
     sched_child(shard->sched, lineage_root_of(shard->lineage, slot->grain));
     for (uint32_t e = 0; e < call->expansion_count; e++) {
         const struct plan_domain *domain = &plan->domains[plan->call_expansions[call->expansion_first + e]];
@@ -353,7 +355,7 @@ static void raised_flush(struct shard *shard)
                               .class_id = known ? raised->class_id : SHEAF_CLASS_OPERATOR,
                               .call = raised->call,
                               .culprit = shard->plan->calls[raised->call].batch ? SCHED_UNKNOWN : 0,
-                              .rows_run = raised->rows_run};
+                              .rows_run = raised->single ? 1 : raised->rows_run};
     complete_failed(shard, &loss, raised->entities, count, raised->text, raised->text_bytes, raised->run_ns / 1000);
 }
 
@@ -382,7 +384,7 @@ static void take_raised(struct shard *shard, uint32_t worker, struct slot *slot,
 {
     struct raised_rows *raised = shard->raised;
     struct grain grain = slot->grain;
-    bool unwanted = slot->unwanted;
+    bool unwanted = slot->unwanted, single = slot->single;
     if (raised->seen > 0 && !belongs(raised, worker, grain.call, record))
         raised_flush(shard);
     claim_ended(shard, worker, slot);
@@ -391,6 +393,7 @@ static void take_raised(struct shard *shard, uint32_t worker, struct slot *slot,
         raised->worker = worker;
         raised->run_ns = record->run_ns;
         raised->rows_run = record->rows_run;
+        raised->single = single;
         raised->class_id = (enum sheaf_class)record->class_id;
         raised->text_bytes =
             record->text_length_bytes < RAISED_TEXT_BYTES ? record->text_length_bytes : RAISED_TEXT_BYTES;
@@ -399,7 +402,7 @@ static void take_raised(struct shard *shard, uint32_t worker, struct slot *slot,
     /* What is suppressed is split off before any recovery decision. */
     if (!unwanted && collect(raised, grain.entity) < 0)
         shard_fail(shard, -ENOMEM, "recording a failed batch");
-    else if (raised->seen >= raised->rows_run)
+    else if (raised->single || raised->seen >= raised->rows_run)
         raised_flush(shard);
 }
 
@@ -433,12 +436,13 @@ static void take_log(struct shard *shard, uint32_t worker, const struct completi
             record->text);
 }
 
-/* Only a worker of the Pool can have the row, it must have unlinked it from its ring, and a recalled one is only
- * released. */
+/* Only a worker of the Pool can have the row, and nobody but who was seen with it; it must have unlinked it from its
+ * ring, and a recalled one is only released. */
 static bool may_report(struct shard *shard, uint32_t worker, const struct slot *slot, const struct completion *record)
 {
     return shard->plan->calls[slot->grain.call].pool == shard->run->workers[worker].pool &&
-           slot_in_ring(shard, slot) == READY_GONE && (!slot->recalled || record->kind == COMPLETION_RELEASED);
+           !audit_seen_elsewhere(shard, slot, worker) && slot_in_ring(shard, slot) == READY_GONE &&
+           (!slot->recalled || record->kind == COMPLETION_RELEASED);
 }
 
 static void take_record(struct shard *shard, uint32_t worker, const struct completion *record)

@@ -63,7 +63,8 @@ static struct slot *slot_take(struct shard *shard, struct grain grain)
     assert(!slot->live && !slot->built);
     slot->live = true;
     slot->recalled = false;
-    slot->unwanted = slot->started = false;
+    slot->unwanted = slot->started = slot->single = false;
+    slot->seen = (struct seen){0};
     slot->grain = grain;
     slot->number = dispatch_next_number(slot->number);
     return slot;
@@ -196,8 +197,9 @@ static int describe(struct shard *shard, struct slot *slot, const struct sched_r
 
 /* ---- offering ---- */
 
-/* Offers one row. 0; -EAGAIN: no room, the row went back to the front of its queue; else the run cannot go on. */
-static int offer(struct shard *shard, const struct sched_row *row)
+/* Offers one row; `single`: an isolation batch that is this row alone. 0; -EAGAIN: no room, the row went back to the
+ * front of its queue; else the run cannot go on. */
+static int offer(struct shard *shard, const struct sched_row *row, bool single)
 {
     static const enum board_ring ring_of_queue[] = {
         [SCHED_RETRY] = BOARD_RETRY, [SCHED_READY] = BOARD_READY, [SCHED_ISOLATION] = BOARD_ISOLATION};
@@ -211,6 +213,7 @@ static int offer(struct shard *shard, const struct sched_row *row)
     counts->full_ring = 0;
     slot->ring = ring_of_queue[row->queue];
     slot->batch = row->batch;
+    slot->single = single;
     int result = describe(shard, slot, row);
     if (result == 0)
         result = ready_ring_push(ring_of(shard, row->grain.call, slot->ring), slot_number(shard, slot), slot->number,
@@ -236,7 +239,7 @@ static uint32_t offer_call(struct shard *shard, uint32_t call, uint64_t now_us)
     bool in_batch = false; /* the rows of an isolation batch go out together, whatever the bound says */
     while ((in_batch || (shard->live_of_call[call] < shard->live_max[call] && !rebuild_holds_back(shard, pool))) &&
            sched_next(shard->sched, call, now_us, &row)) {
-        int result = offer(shard, &row);
+        int result = offer(shard, &row, row.queue == SCHED_ISOLATION && row.batch_left == 0 && !in_batch);
         if (result == -EAGAIN)
             break;
         if (result == -EBADMSG) {

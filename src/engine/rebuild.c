@@ -3,18 +3,15 @@
  * When shared memory that workers can write does not check out.
  *
  * The arena, the claim pages of the dead and the shard's own slots are the truth; rings and heads are hints that can be
- * made anew. So on a bad word, or when a row that was offered can be found nowhere, every worker of the Pool is killed,
- * what each leaves is taken in as after any death, and once the last is gone the Pool's rings start empty under a new
- * epoch. Rows that were RUNNING are run once more alone, and charged with class `contract` if damage is done again; all
- * others are innocent. Replacements wait for the rebuild.
+ * made anew. So on a bad word, or when a row that was offered can be found nowhere (audit.c), every worker of the Pool
+ * is killed, what each leaves is taken in as after any death, and once the last is gone the Pool's rings start empty
+ * under a new epoch. Rows that were RUNNING are run once more alone, and charged with class `contract` if damage is
+ * done again; all others are innocent. Replacements wait for the rebuild.
  */
 #include <errno.h>
 
 #include "engine/shard.h"
 #include "engine/supervisor.h"
-
-/* A Pool that has rows offered and only idle workers for this long is looked over row by row. */
-#define AUDIT_AFTER_NS UINT64_C(500000000)
 
 static bool in_pool(const struct shard *shard, const struct slot *slot, uint32_t pool)
 {
@@ -141,66 +138,8 @@ void rebuild_check_damage(struct shard *shard, uint32_t worker)
     }
 }
 
-/* In no slot, in no page: after everything answered was taken in, it must have left the set of live claims. */
-static bool is_lost(struct shard *shard, struct slot *slot, uint32_t pool)
+void rebuild_show_rows(struct shard *shard, uint32_t pool)
 {
-    const struct sheaf_run *run = shard->run;
-    uint32_t number_of_slot = shard->slot_first + (uint32_t)(slot - shard->slots);
-    uint64_t number = slot->number;
-    if (slot_in_ring(shard, slot) != READY_GONE)
-        return false;
-    for (uint32_t i = 0; i < run->pool_count[pool]; i++) {
-        const struct claim_page *page = &run->workers[run->pool_first[pool] + i].lane.claims;
-        if (claim_page_find(page, number_of_slot, number) != CLAIM_ROW_NONE)
-            return false;
-    }
-    for (uint32_t i = 0; i < run->pool_count[pool]; i++)
-        complete_drain(shard, run->pool_first[pool] + i);
-    return slot->live && slot->number == number;
-}
-
-static bool is_idle(const struct shard *shard, uint32_t pool)
-{
-    const struct sheaf_run *run = shard->run;
-    uint32_t offered = 0;
-    for (uint32_t i = 0; i < run->pool_count[pool]; i++) {
-        uint32_t worker = run->pool_first[pool] + i;
-        if (!shard->links[worker].attached || load_relaxed_u64(&run->workers[worker].lane.counters->state) != LANE_IDLE)
-            return false;
-    }
-    const struct plan_pool *calls = &shard->plan->pools[pool];
-    for (uint32_t i = 0; i < calls->call_count; i++)
-        offered += shard->live_of_call[shard->plan->pool_calls[calls->call_first + i]];
-    return offered > 0;
-}
-
-static void audit(struct shard *shard, uint32_t pool)
-{
-    for (uint32_t i = 0; i < shard->slot_count; i++) {
-        struct slot *slot = &shard->slots[i];
-        if (!slot->live || !in_pool(shard, slot, pool) || !is_lost(shard, slot, pool))
-            continue;
-        rebuild_want(shard, pool, "a row that was offered is nowhere");
-        return;
-    }
-}
-
-void rebuild_audit(struct shard *shard)
-{
-    uint64_t now_ns = clock_now_ns();
-    for (uint32_t pool = 0; pool < shard->plan->pool_count; pool++) {
-        struct pool_state *state = &shard->pools[pool];
-        if (state->rebuilding || !is_idle(shard, pool)) {
-            state->idle_since_ns = 0;
-            continue;
-        }
-        if (state->idle_since_ns == 0) {
-            state->idle_since_ns = now_ns;
-        } else if (now_ns - state->idle_since_ns >= AUDIT_AFTER_NS) {
-            state->idle_since_ns = now_ns;
-            for_each_ring(shard, pool, ready_ring_reset_head); /* a spoiled head hides rows */
-            audit(shard, pool);
-            state->pushed = true; /* and everyone looks again */
-        }
-    }
+    for_each_ring(shard, pool, ready_ring_reset_head);
+    shard->pools[pool].pushed = true;
 }

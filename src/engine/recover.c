@@ -25,6 +25,7 @@ void recover_attached(struct shard *shard, const struct message_worker *message)
     link->refused = 0;
     link->rows_done = 0;
     link->damaged = 0;
+    link->rows_seen = link->free_since_ns = link->stuck_since_ns = 0;
     link->granted = (uint32_t)load_relaxed_u64(&lane->orders->granted_chunks);
     link_flush(shard, message->worker);
     if (shard->pools[shard->run->workers[message->worker].pool].rebuilding)
@@ -68,6 +69,8 @@ static void sweep_rings(struct shard *shard, uint32_t worker)
 /* A deadline bounds one row, or the one dispatch of a batch operator. */
 static bool is_guilty(const struct message_worker *death, const struct plan_call *call, const struct claim_row *row)
 {
+    if (row->state != CLAIM_RUNNING)
+        return death->end == WORKER_STUCK;
     switch (death->end) {
     case WORKER_TIMED_OUT:
         if (call->batch && call->op->slots <= 1)
@@ -76,6 +79,7 @@ static bool is_guilty(const struct message_worker *death, const struct plan_call
     case WORKER_CRASHED:
     case WORKER_OOM:
     case WORKER_BREACH:
+    case WORKER_STUCK:
         return true;
     default:
         return false;
@@ -88,7 +92,8 @@ static uint32_t rows_before(const struct shard *shard, const struct message_work
     uint64_t seen = shard->links[death->worker].rows_done;
     uint64_t counted = load_relaxed_u64(&shard->run->workers[death->worker].lane.counters->rows_run);
     uint64_t most = seen > counted ? seen : counted;
-    return (uint32_t)(most < UINT32_MAX ? most : UINT32_MAX - 1) + (death->end == WORKER_BREACH);
+    return (uint32_t)(most < UINT32_MAX ? most : UINT32_MAX - 1) + (death->end == WORKER_BREACH) +
+           (death->end == WORKER_STUCK);
 }
 
 /* The rows that were RUNNING are the suspects: one for a per-row operator, the batch for a batch operator. `rows_run`
@@ -102,10 +107,12 @@ static void charge(struct recovery *recovery, const struct claim_row *rows, uint
                  [WORKER_CRASHED] = {SCHED_CRASHED, SHEAF_CLASS_CRASHED},
                  [WORKER_OOM] = {SCHED_CRASHED, SHEAF_CLASS_OOM},
                  [WORKER_BREACH] = {SCHED_CRASHED, SHEAF_CLASS_CONTRACT},
+                 [WORKER_STUCK] = {SCHED_CRASHED, SHEAF_CLASS_CONTRACT},
                  [WORKER_TIMED_OUT] = {SCHED_TIMED_OUT, SHEAF_CLASS_TIMEOUT}};
     struct shard *shard = recovery->shard;
     uint32_t entities[CLAIM_ROWS_MAX], suspects = 0, call = PLAN_NONE;
     uint64_t since_ns = UINT64_MAX;
+    bool single = false;
     for (uint32_t i = 0; i < count; i++) {
         struct slot *slot = slot_find(shard, rows[i].grain, rows[i].number);
         if (!slot)
@@ -117,13 +124,15 @@ static void charge(struct recovery *recovery, const struct claim_row *rows, uint
         call = slot->grain.call;
         entities[suspects++] = slot->grain.entity;
         since_ns = rows[i].since_ns < since_ns ? rows[i].since_ns : since_ns;
+        single = slot->single;
         slot_release(shard, slot);
     }
     if (suspects == 0)
         return;
     uint64_t now_ns = clock_now_ns();
-    /* Where rows run one at a time the page may name more only if it was written over. */
-    if (!shard->plan->calls[call].batch && shard->plan->calls[call].op->slots <= 1)
+    /* Where rows run one at a time the page may name more only if it was written over; so it is with a row that was
+     * offered as a batch of its own: it must not be split without end. */
+    if (single || (!shard->plan->calls[call].batch && shard->plan->calls[call].op->slots <= 1))
         rows_run = suspects;
     /* A row over its deadline is named; of several that were RUNNING in a crash (`slots`) nobody knows. */
     bool known = !shard->plan->calls[call].batch && (rows_run == 1 || recovery->death->end == WORKER_TIMED_OUT);
@@ -155,17 +164,41 @@ static bool sweep_page(struct recovery *recovery)
         running += row.state == CLAIM_RUNNING; /* of other shards too */
         struct slot *slot =
             row.state == CLAIM_FREE || row.state == CLAIM_DAMAGED ? NULL : slot_find(shard, row.grain, row.number);
-        if (!slot)
+        if (!slot || audit_seen_elsewhere(shard, slot, recovery->death->worker))
             continue;
         if (row.state == CLAIM_RUNNING)
             lineage_started(shard->lineage, slot->grain);
-        if (row.state == CLAIM_RUNNING && is_guilty(recovery->death, &shard->plan->calls[slot->grain.call], &row))
+        if (is_guilty(recovery->death, &shard->plan->calls[slot->grain.call], &row))
             guilty[guilty_count++] = row;
         else
             recover_give_back(shard, slot);
     }
     charge(recovery, guilty, guilty_count, running);
     return running > 0;
+}
+
+/* Rows that it was seen with and that its page does not name any more: it wiped out their traces. */
+static bool sweep_seen(struct recovery *recovery)
+{
+    struct shard *shard = recovery->shard;
+    struct claim_row guilty[CLAIM_ROWS_MAX];
+    uint32_t guilty_count = 0;
+    for (uint32_t i = 0; i < shard->slots_real; i++) {
+        struct slot *slot = &shard->slots[i];
+        if (!slot->live || !audit_seen_with(shard, slot, recovery->death->worker))
+            continue;
+        struct claim_row row = {.state = slot->seen.place == SEEN_RUNNING ? CLAIM_RUNNING : CLAIM_CLAIMED,
+                                .grain = shard->slot_first + i,
+                                .number = slot->number,
+                                .since_ns = slot->seen.since_ns};
+        const struct plan_call *call = &shard->plan->calls[slot->grain.call];
+        if (guilty_count < CLAIM_ROWS_MAX && is_guilty(recovery->death, call, &row))
+            guilty[guilty_count++] = row;
+        else
+            recover_give_back(shard, slot);
+    }
+    charge(recovery, guilty, guilty_count, guilty_count);
+    return guilty_count > 0;
 }
 
 void recover_death(struct shard *shard, const struct message_worker *message)
@@ -178,6 +211,7 @@ void recover_death(struct shard *shard, const struct message_worker *message)
         complete_drain(shard, message->worker);
         sweep_rings(shard, message->worker);
         to_blame = sweep_page(&recovery) || link->rows_done > 0;
+        to_blame |= sweep_seen(&recovery);
         completion_reader_close(&link->completions);
     }
     link->attached = false;

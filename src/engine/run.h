@@ -64,6 +64,7 @@ struct sheaf_run {
     struct supervisor *supervisor;
     _Atomic uint64_t deaths, replaced; /* workers lost; workers started in place of others */
     _Atomic uint64_t rss_peak_bytes;   /* of all workers together, as sampled */
+    _Atomic uint64_t results_held;     /* with the host, and not yet acknowledged as far as shards know */
 
     /* The host's side: only the host's thread, unless said. */
     struct mailbox inbox;  /* from shards and supervisor */
@@ -126,6 +127,7 @@ enum worker_end {
     WORKER_OOM,
     WORKER_TIMED_OUT,
     WORKER_BREACH, /* killed for what it, or another of its Pool, wrote into shared memory */
+    WORKER_STUCK,  /* its page names rows and none that runs: any of them may be the one that wrote it */
 };
 
 struct message_worker { /* ATTACHED, DEATH */

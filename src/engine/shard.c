@@ -168,6 +168,11 @@ static void park(struct shard *shard, uint32_t seen, uint64_t timeout_ns)
         timeout_ns = retry_ns < timeout_ns ? retry_ns : timeout_ns;
     }
     timeout_ns = until_child_look(shard, timeout_ns);
+    if (shard->slot_used > 0 || shard->hold_used > 0) {
+        uint64_t now_ns = clock_now_ns();
+        uint64_t audit_ns = shard->audit_at_ns > now_ns ? shard->audit_at_ns - now_ns : 0;
+        timeout_ns = audit_ns < timeout_ns ? audit_ns : timeout_ns;
+    }
     if (timeout_ns > 0 && event_count_announce(shard->board.shard_events, seen) && !has_news(shard))
         event_count_wait(shard->board.shard_events, seen, timeout_ns);
 }
@@ -178,10 +183,10 @@ static void *shard_thread(void *argument)
     place_thread(shard->run, shard->number, "sheaf-shard");
     while (!shard->stopping) {
         uint32_t seen = event_count_sample(shard->board.shard_events);
+        audit_step(shard);
         if (step(shard) || shard->stopping)
             continue;
         uint64_t wait_ns;
-        rebuild_audit(shard);
         if (recall_step(shard, &wait_ns) == 0)
             park(shard, seen, wait_ns);
     }

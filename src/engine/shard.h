@@ -9,6 +9,7 @@
  *   lists.c     gathered lists as blocks that workers can read
  *   complete.c  records of workers
  *   recover.c   what a dead worker leaves behind
+ *   audit.c     where rows are by the engine's own clock, and workers that keep them
  *   rebuild.c   rings that do not check out, made anew
  *   recall.c    rows of a worker that is stuck in a long one, while others idle
  *   hold.c      state that workers keep per Entity, and what must stay readable for it
@@ -36,6 +37,17 @@ struct built {
     uint64_t offset, bytes;
 };
 
+enum seen_place { SEEN_NOWHERE, SEEN_WAITING, SEEN_TAKEN, SEEN_CLAIMED, SEEN_RUNNING };
+
+/* Where the engine itself last saw a row, and since when by its own clock. */
+struct seen {
+    uint64_t since_ns;           /* 0: from the next look on */
+    uint32_t worker, generation; /* CLAIMED, RUNNING: whose page names it */
+    uint32_t audit;              /* number of the look */
+    uint8_t place;               /* enum seen_place */
+    bool missing;                /* it was nowhere */
+};
+
 struct slot {
     uint64_t number; /* of the push that has it now, or had it last */
     uint64_t position;
@@ -48,6 +60,8 @@ struct slot {
     bool recalled; /* the Grain was queued again: the worker owes us only the release */
     bool unwanted; /* the Grain is sealed: what comes is discarded */
     bool started;  /* was seen running when it was cancelled; to be counted when the claim ends */
+    bool single;   /* an isolation batch of this row alone */
+    struct seen seen;
 };
 
 enum root_phase { ROOT_WAITING, ROOT_READING, ROOT_LIVE, ROOT_COMPLETE, ROOT_LEAVING };
@@ -81,6 +95,7 @@ struct hold {
     struct root *root;
     uint32_t next_of_root, previous_of_root;
     bool used, evicting;
+    uint64_t evicting_since_ns; /* as audit.c saw it; 0: not yet */
 };
 
 /* The shard's ends of a worker's lane. */
@@ -97,13 +112,17 @@ struct link {
     uint64_t refused;    /* what it last wanted and cannot have */
     uint64_t damaged;    /* of the lane's counter, when last looked at */
     bool awaits_rebuild; /* dead and recovered; its replacement waits for the rings */
+    /* audit.c: */
+    bool seen_rows, seen_running; /* in its page, or by what it reported */
+    uint64_t rows_seen;           /* rows_done at the last look */
+    uint64_t free_since_ns;       /* no look has found a row with it since; 0: one has */
+    uint64_t stuck_since_ns;      /* it has rows and runs none since; 0: not so */
 };
 
 struct pool_state {
-    bool pushed;            /* rows were offered since its event count was bumped */
-    bool rebuilding;        /* its workers are being killed so that its rings can be made anew */
-    bool careful;           /* one row at a time, until the suspects of a rebuild are through */
-    uint64_t idle_since_ns; /* only idle workers beside offered rows since then; 0: not so */
+    bool pushed;     /* rows were offered since its event count was bumped */
+    bool rebuilding; /* its workers are being killed so that its rings can be made anew */
+    bool careful;    /* one row at a time, until the suspects of a rebuild are through */
 };
 
 struct call_counts {
@@ -159,6 +178,8 @@ struct shard {
     struct counted *counted;    /* counts.c: what other threads may see of these and of lineage's */
     struct pool_state *pools;   /* per Pool */
     bool retry_reads;           /* memory came back while reads wait for it */
+    uint64_t audit_at_ns;       /* when to look next */
+    uint32_t audits;            /* looks so far */
 };
 
 /* ---- shard.c ---- */
@@ -234,6 +255,14 @@ void recover_death(struct shard *shard, const struct message_worker *message);
 /* A row goes back to its queue without blame, and its slot is free. */
 void recover_give_back(struct shard *shard, struct slot *slot);
 
+/* ---- audit.c ---- */
+/* Looks where all rows are, when it is time to; `shard->audit_at_ns` says when the next look is due. */
+void audit_step(struct shard *shard);
+/* The process that `worker` is now was seen with the row. */
+bool audit_seen_with(const struct shard *shard, const struct slot *slot, uint32_t worker);
+/* Another process, which still lives, was: whoever else names the row has forged it. */
+bool audit_seen_elsewhere(const struct shard *shard, const struct slot *slot, uint32_t worker);
+
 /* ---- rebuild.c ---- */
 /* Something a worker can write does not check out: the Pool's workers are replaced and its rings made anew. */
 void rebuild_want(struct shard *shard, uint32_t pool, const char *why);
@@ -244,8 +273,8 @@ bool rebuild_holds_back(struct shard *shard, uint32_t pool);
 bool rebuild_delays(struct shard *shard, uint32_t worker);
 /* Looks at rings when a worker reports words that do not check out. */
 void rebuild_check_damage(struct shard *shard, uint32_t worker);
-/* Looks for rows that are nowhere, where a Pool stands idle beside work. */
-void rebuild_audit(struct shard *shard);
+/* Heads, which hide rows when they are spoiled, are put back, and the Pool's workers look again. */
+void rebuild_show_rows(struct shard *shard, uint32_t pool);
 
 /* ---- recall.c ---- */
 /* Takes rows from workers that are stuck; returns how many. `ret_wait_ns`: when to look again. */

@@ -35,6 +35,10 @@ enum heard { HEARD_WAKE, HEARD_DEATH, HEARD_SOCKET, HEARD_OUTPUT };
 struct message_kill {
     struct message message;
     uint32_t worker, generation;
+    enum worker_end end;
+    uint32_t grain; /* TIMED_OUT: the row */
+    uint64_t number;
+    uint64_t patience_ns; /* only if it has been ready for so long; 0: in any case */
     char why[128];
 };
 
@@ -42,7 +46,7 @@ struct supervisor {
     struct sheaf_run *run;
     pthread_t thread;
     int epoll_fd, wake_fd;
-    struct mailbox inbox; /* struct message_kill */
+    struct mailbox inbox; /* of struct message_kill */
     struct process *processes;
     uint64_t oom_kills; /* the system's count when last looked at */
     _Atomic uint64_t dead_cpu_us;
@@ -164,7 +168,7 @@ static int start_process(struct supervisor *supervisor, uint32_t worker)
     atomic_store_explicit(&process->pid, process->child.pid, memory_order_relaxed);
     process->phase = PHASE_STARTING;
     process->generation++;
-    process->killed = false;
+    process->killed = process->idle = false;
     process->stopped_ticks = 0;
     process->end = WORKER_CRASHED;
     process->line_bytes = 0;
@@ -212,6 +216,7 @@ static void became_ready(struct supervisor *supervisor, uint32_t worker)
 {
     struct process *process = &supervisor->processes[worker];
     process->phase = PHASE_READY;
+    process->ready_ns = clock_now_ns();
     process->futile_starts = 0;
     pthread_mutex_lock(&supervisor->lock);
     supervisor->ready_of_pool[supervisor->run->workers[worker].pool]++;
@@ -366,7 +371,8 @@ void supervisor_recovered(struct supervisor *supervisor, uint32_t worker, bool t
 static bool count_idle_death(struct supervisor *supervisor, uint32_t worker)
 {
     struct process *process = &supervisor->processes[worker];
-    if (atomic_exchange_explicit(&process->to_blame, false, memory_order_relaxed) || process->killed)
+    bool idle = !process->killed || process->idle;
+    if (atomic_exchange_explicit(&process->to_blame, false, memory_order_relaxed) || !idle)
         process->idle_deaths = 0;
     else if (++process->idle_deaths >= IDLE_DEATHS_MAX) {
         char line[128];
@@ -399,29 +405,71 @@ static void replace_recovered(struct supervisor *supervisor)
     }
 }
 
-void supervisor_kill(struct supervisor *supervisor, uint32_t worker, uint32_t generation, const char *why)
+static void order_kill(struct supervisor *supervisor, const struct message_kill *order)
 {
-    struct message_kill *message = calloc(1, sizeof *message);
+    struct message_kill *message = malloc(sizeof *message);
     if (!message)
         return;
-    message->worker = worker;
-    message->generation = generation;
-    snprintf(message->why, sizeof message->why, "%s", why);
+    *message = *order;
     mailbox_post(&supervisor->inbox, &message->message);
     wake(supervisor);
+}
+
+void supervisor_kill(struct supervisor *supervisor, uint32_t worker, uint32_t generation, const char *why)
+{
+    struct message_kill order = {.worker = worker, .generation = generation, .end = WORKER_BREACH};
+    snprintf(order.why, sizeof order.why, "%s", why);
+    order_kill(supervisor, &order);
+}
+
+void supervisor_time_out(struct supervisor *supervisor, uint32_t worker, uint32_t generation, uint32_t grain,
+                         uint64_t number, uint32_t timeout_ms)
+{
+    struct message_kill order = {
+        .worker = worker, .generation = generation, .end = WORKER_TIMED_OUT, .grain = grain, .number = number};
+    snprintf(order.why, sizeof order.why, "no answer within %.3g s", timeout_ms / 1e3);
+    order_kill(supervisor, &order);
+}
+
+void supervisor_end_stuck(struct supervisor *supervisor, uint32_t worker, uint32_t generation)
+{
+    struct message_kill order = {
+        .worker = worker, .generation = generation, .end = WORKER_STUCK, .why = "it had rows and ran none of them"};
+    order_kill(supervisor, &order);
+}
+
+void supervisor_end_idle(struct supervisor *supervisor, uint32_t worker, uint32_t generation, uint64_t patience_ns)
+{
+    struct message_kill order = {.worker = worker,
+                                 .generation = generation,
+                                 .end = WORKER_BREACH,
+                                 .patience_ns = patience_ns,
+                                 .why = "rows or orders waited and it took none"};
+    order_kill(supervisor, &order);
+}
+
+static void carry_out(struct supervisor *supervisor, const struct message_kill *order)
+{
+    struct process *process = &supervisor->processes[order->worker];
+    bool ready = process->phase == PHASE_READY;
+    if (process->generation != order->generation || process->killed || !(ready || process->phase == PHASE_STARTING))
+        return;
+    if (order->patience_ns > 0 && (!ready || clock_now_ns() - process->ready_ns < order->patience_ns))
+        return;
+    process->grain = order->grain;
+    process->number = order->number;
+    process->idle = order->patience_ns > 0;
+    process_kill(process, order->end, "%s", order->why);
 }
 
 static void take_kills(struct supervisor *supervisor)
 {
     struct message *message = mailbox_take(&supervisor->inbox);
     while (message) {
-        struct message_kill *kill_order = (struct message_kill *)message;
-        struct process *process = &supervisor->processes[kill_order->worker];
-        if (process->generation == kill_order->generation &&
-            (process->phase == PHASE_READY || process->phase == PHASE_STARTING))
-            process_kill(process, WORKER_BREACH, "%s", kill_order->why);
+        struct message_kill *order = (struct message_kill *)message;
         message = message->next;
-        free(kill_order);
+        carry_out(supervisor, order);
+        free(order);
     }
 }
 

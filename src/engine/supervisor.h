@@ -24,6 +24,14 @@ void supervisor_recovered(struct supervisor *supervisor, uint32_t worker, bool t
  * `why` is copied. */
 void supervisor_kill(struct supervisor *supervisor, uint32_t worker, uint32_t generation, const char *why);
 
+/* A row is over its deadline by the engine's own clock, whatever its page says. Any thread. */
+void supervisor_time_out(struct supervisor *supervisor, uint32_t worker, uint32_t generation, uint32_t grain,
+                         uint64_t number, uint32_t timeout_ms);
+/* It has rows and runs none of them. Any thread. */
+void supervisor_end_stuck(struct supervisor *supervisor, uint32_t worker, uint32_t generation);
+/* Rows or orders wait and the worker takes none: it is killed if it has been ready for `patience_ns`. Any thread. */
+void supervisor_end_idle(struct supervisor *supervisor, uint32_t worker, uint32_t generation, uint64_t patience_ns);
+
 /* CPU microseconds that workers, dead and alive, have used, and how many are alive. Any thread. */
 uint64_t supervisor_worker_cpu_us(struct supervisor *supervisor, uint32_t *ret_alive);
 

@@ -27,8 +27,10 @@ struct process {
     uint32_t futile_starts;
     uint32_t stopped_ticks; /* in a row that found it stopped */
     bool killed;            /* by us, for `end` */
+    bool idle;              /* because it took no rows */
     enum worker_end end;
-    uint32_t grain; /* the row over its deadline */
+    uint64_t ready_ns; /* when it said that it was */
+    uint32_t grain;    /* the row over its deadline */
     uint64_t number;
     char refusal[256];            /* why it cannot serve, in its own words */
     char why[128];                /* why we killed it */

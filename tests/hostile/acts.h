@@ -48,6 +48,8 @@ enum act {
     ACT_SEND_DESCRIPTORS,
     /* over everything it can write */
     ACT_SCRIBBLE,
+    ACT_FORGE,         /* and a claim page that tells another story, by a process that stays */
+    ACT_HANG_IN_EVICT, /* answers well; never comes back from giving up what it keeps open */
     /* what must work */
     ACT_THREAD,
     ACT_USUAL,

@@ -21,13 +21,15 @@ static uint64_t now_ms(void)
 
 /* ---- what is left ---- */
 
+/* Entries whose names begin with `prefix`, without those of other tests that run at the same time. */
 static uint32_t count_entries(const char *folder, const char *prefix)
 {
     DIR *stream = opendir(folder);
     struct dirent *entry;
     uint32_t count = 0;
     while (stream != NULL && (entry = readdir(stream)) != NULL)
-        count += entry->d_name[0] != '.' && strncmp(entry->d_name, prefix, strlen(prefix)) == 0;
+        count += entry->d_name[0] != '.' && strncmp(entry->d_name, prefix, strlen(prefix)) == 0 &&
+                 strncmp(entry->d_name, "sheaf-tree-", 11) != 0;
     if (stream != NULL)
         closedir(stream);
     return count;
@@ -97,6 +99,7 @@ static void open_run(struct stage *stage, const struct play *play, struct play_e
         .workers = play->workers > 0 ? play->workers : 2,
         .memory_bytes = play->memory_bytes > 0 ? play->memory_bytes : UINT64_C(1) << 30,
         .row_timeout_ms = play->row_timeout_ms > 0 ? play->row_timeout_ms : 20000,
+        .root_window = play->window,
         .worker_path = getenv("SHEAF_TEST_WORKER"),
         .log = on_log,
     };

@@ -25,6 +25,7 @@ struct play {
     uint32_t retries;
     uint32_t batch_rows;
     uint64_t memory_bytes; /* 0: 1 GiB */
+    uint32_t window;       /* roots at once; 0: as the engine likes */
 };
 
 struct root_end {

@@ -15,11 +15,13 @@
 #include <sheaf/operator.h>
 
 #include "tests/hostile/acts.h"
+#include "tests/hostile/forge.h"
 #include "tests/hostile/scribble.h"
 
 static const struct sheaf_host *host;
 static struct sheaf_row stale; /* a copy of a row that is over */
-static volatile int zero;      /* what the compiler cannot know */
+static bool hang_in_evict;
+static volatile int zero; /* what the compiler cannot know */
 
 static int answer_i64(const struct sheaf_row *row, int64_t number)
 {
@@ -275,6 +277,8 @@ static int run_row(void *state, const struct sheaf_row *row, char *message)
         scribble((unsigned)n);
         return answer_i64(row, good_answer(n));
     }
+    if (act == ACT_FORGE)
+        forge((enum forgery)n, good_answer(n));
     if (act >= ACT_FORGED_ROW && act <= ACT_FREED_MEMORY)
         return use_wild_memory(row, act, n);
     if (act >= ACT_ANSWER_TWICE && act < ACT_FORGED_ROW)
@@ -288,7 +292,8 @@ static int run_row(void *state, const struct sheaf_row *row, char *message)
         return use_thread(row, n);
     if (act == ACT_USUAL)
         return do_the_usual(row, n);
-    if (act != ACT_GOOD && act != ACT_CLOSE_ALL)
+    hang_in_evict |= act == ACT_HANG_IN_EVICT;
+    if (act != ACT_GOOD && act != ACT_CLOSE_ALL && act != ACT_HANG_IN_EVICT)
         return end_or_stay(act);
     stale = *row;
     return answer_i64(row, good_answer(n));
@@ -314,9 +319,13 @@ static int run_children(void *state, const struct sheaf_row *row, char *message)
 /* The first bad row of a batch does its act; then all are answered. */
 static int run_batch(void *state, const struct sheaf_batch *batch, char *message)
 {
-    for (uint32_t i = 0; i < batch->row_count; i++)
-        if (batch->rows[i]->inputs[0].i64 >= ACT_STRIDE)
-            end_or_stay((enum act)(batch->rows[i]->inputs[0].i64 / ACT_STRIDE));
+    for (uint32_t i = 0; i < batch->row_count; i++) {
+        int64_t input = batch->rows[i]->inputs[0].i64;
+        if (input / ACT_STRIDE == ACT_FORGE)
+            forge((enum forgery)(input % ACT_STRIDE), 0);
+        if (input >= ACT_STRIDE)
+            end_or_stay((enum act)(input / ACT_STRIDE));
+    }
     for (uint32_t i = 0; i < batch->row_count; i++)
         answer_i64(batch->rows[i], good_answer(batch->rows[i]->inputs[0].i64 % ACT_STRIDE));
     return 0;
@@ -336,11 +345,18 @@ static int run_bytes(void *state, const struct sheaf_row *row, char *message)
     return host->answer(row, &value, 1);
 }
 
+static void evict(void *state, uint64_t key)
+{
+    while (hang_in_evict)
+        pause();
+}
+
 static int open_any(const struct sheaf_open *open, void **ret_state)
 {
     host = open->host;
     *ret_state = NULL;
     scribble_prepare();
+    forge_prepare();
     return 0;
 }
 
@@ -368,6 +384,8 @@ static const struct sheaf_port children[] = {{"out", SHEAF_I64, SHEAF_PORT_GROUP
 
 static const struct sheaf_operator operators[] = {
     OPERATOR("hostile.row", .outputs = out, .open = open_any, .run = run_row),
+    OPERATOR("hostile.keeper", .outputs = out, .open = open_any, .run = run_row, .evict = evict,
+             .flags = SHEAF_OPERATOR_STATE_OF_ROW),
     OPERATOR("hostile.children", .outputs = children, .open = open_any, .run = run_children),
     OPERATOR("hostile.batch", .outputs = out, .open = open_any, .run_batch = run_batch, .batch_rows = 16,
              .flags = SHEAF_OPERATOR_BATCH),

@@ -49,8 +49,17 @@ static void test_crashes(void **unused)
             scribble_with((enum scribble_pattern)pattern, SCRIBBLE_CRASHES, seed);
 }
 
+static void test_stays(void **unused)
+{
+    for (unsigned seed = 0; seed < 2; seed++)
+        for (int pattern = 0; pattern < SCRIBBLE_PATTERNS; pattern++)
+            scribble_with((enum scribble_pattern)pattern, SCRIBBLE_STAYS, seed);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_answers), cmocka_unit_test(test_crashes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_answers), cmocka_unit_test(test_crashes),
+                                       cmocka_unit_test(test_stays)};
+    cmocka_set_test_filter(getenv("SHEAF_TEST_ONLY"));
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
