@@ -46,13 +46,26 @@ struct board_header {
 static_assert(sizeof(struct board_header) == 64,
               "part of the shared layout, without holes: headers are compared whole");
 
+/* Why a batch has no more rows than it has: said by `go`, and by the worker with the batch. */
+enum batch_close {
+    BATCH_OPEN, /* go: leave fewer than batch_rows alone */
+    BATCH_FULL,
+    BATCH_SPLIT,
+    BATCH_NOTHING_COMING,
+    BATCH_NOT_WORTH_WAITING,
+    BATCH_BYTES,
+    BATCH_SHAPE,
+    BATCH_ISOLATION,
+    BATCH_CLOSES
+};
+
 /* What the shard says about a Call. Relaxed hints, except that the shard stores `overflow` before it parks. */
 struct board_call {
     shared_u32 ready;      /* rows queued by the shard or offered in the rings, running ones included */
-    shared_u32 coming;     /* reserved, 0: rows of upstream Grains on their way here */
-    shared_u32 go;         /* reserved, 1: do not wait for a fuller batch */
+    shared_u32 coming;     /* batch Calls, when last decided: rows of upstream Grains on their way here */
+    shared_u32 go;         /* batch Calls: enum batch_close, why fewer than batch_rows may be taken now */
     shared_u32 overflow;   /* 1: work waits for room in a ring: who finds it empty bumps the shard */
-    shared_u32 batch_rows; /* how many rows to take at once now; 0: the plan's */
+    shared_u32 batch_rows; /* how many rows to take at once now; 0: the plan's, or fewer */
     uint32_t reserved[27];
 };
 static_assert(sizeof(struct board_call) == FALSE_SHARING_BYTES, "part of the shared layout");

@@ -7,6 +7,7 @@
 
 #include <sheaf/operator.h>
 
+#include "shm/board.h"
 #include "shm/dispatch.h"
 
 /* A record: this, then value_count references, then the text. */
@@ -23,7 +24,7 @@ struct completion_wire {
     uint32_t value_count;
     uint32_t text_length_bytes;
     uint32_t rows_run;
-    uint32_t reserved;
+    uint32_t closed;
 };
 static_assert(sizeof(struct completion_wire) == 72, "part of the shared layout");
 
@@ -80,7 +81,9 @@ static struct completion_wire to_wire(const struct completion *record)
         wire.run_ns = record->run_ns;
     if (kind == COMPLETION_FAIL || kind == COMPLETION_RAISED)
         wire.class_id = record->class_id;
-    if (kind == COMPLETION_RAISED)
+    if (kind == COMPLETION_ANSWER || kind == COMPLETION_FAIL || kind == COMPLETION_RAISED)
+        wire.closed = record->closed;
+    if (kind == COMPLETION_RAISED || wire.closed)
         wire.rows_run = record->rows_run;
     if (kind == COMPLETION_FAIL)
         wire.scope = record->scope;
@@ -160,7 +163,8 @@ static bool fields_make_sense(const struct completion_wire *wire, uint32_t kind)
            (kind == COMPLETION_FAIL ? wire->scope <= SHEAF_SCOPE_ROOT : !wire->scope) &&
            (kind == COMPLETION_FAIL || kind == COMPLETION_RAISED ? wire->class_id < CLASS_IDS : !wire->class_id) &&
            (kind == COMPLETION_LOG ? wire->level < LEVELS : !wire->level) &&
-           (kind == COMPLETION_RAISED || !wire->rows_run) && !wire->reserved;
+           (ends_run ? wire->closed < BATCH_CLOSES : !wire->closed) &&
+           (kind == COMPLETION_RAISED || wire->closed || !wire->rows_run);
 }
 
 static bool lengths_make_sense(const struct completion_wire *wire, uint32_t kind, uint32_t length_bytes)
@@ -198,6 +202,7 @@ static int parse(struct completion_reader *reader, const struct spsc_header *hea
         .class_id = wire.class_id,
         .level = wire.level,
         .rows_run = wire.rows_run,
+        .closed = wire.closed,
         .value_count = wire.value_count,
         .text_length_bytes = wire.text_length_bytes,
         .values = values,

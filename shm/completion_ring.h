@@ -36,9 +36,9 @@ enum completion_kind {
 
 /*
  * One record, to write or as read. Which fields count:
- *   ANSWER    grain, number, child_count (CHILD records this claim sent), run_ns, values
- *   FAIL      grain, number, child_count, run_ns, scope, class_id, text
- *   RAISED    grain, number, run_ns, rows_run, class_id, text
+ *   ANSWER    grain, number, child_count (CHILD records this claim sent), run_ns, closed (then rows_run), values
+ *   FAIL      grain, number, child_count, run_ns, closed (then rows_run), scope, class_id, text
+ *   RAISED    grain, number, run_ns, rows_run, closed, class_id, text
  *   RELEASED  grain, number
  *   CHILD     grain, number, ordinal, values
  *   EVICTED   key
@@ -57,7 +57,8 @@ struct completion {
     uint32_t scope;    /* enum sheaf_scope: 0..2 */
     uint32_t class_id; /* enum sheaf_class, below 256 */
     uint32_t level;    /* 0 debug, 1 info, 2 warning */
-    uint32_t rows_run; /* rows that ran as one batch and raised together, this one included */
+    uint32_t rows_run; /* rows that ran as one batch, this one included */
+    uint32_t closed;   /* enum batch_close, in one record of each batch: why it had no more rows; else 0 */
     uint32_t value_count;
     uint32_t text_length_bytes;
     const struct value_ref *values;

@@ -96,6 +96,13 @@ bool ready_ring_has_ready(const struct ready_ring *ring);
 
 /* --- anybody --- */
 
+/* How many rows wait, at a glance: positions between head and tail, holes among them too. A hint. */
+static inline uint32_t ready_ring_waiting(const struct ready_ring *ring)
+{
+    uint64_t tail = load_acquire_u64(&ring->notice->tail), head = load_relaxed_u64(&ring->slots->head);
+    return tail - head <= ring->capacity ? (uint32_t)(tail - head) : 0;
+}
+
 /* How many rows are READY now, by looking at every slot between head and tail. A hint. */
 uint32_t ready_ring_count_ready(const struct ready_ring *ring);
 

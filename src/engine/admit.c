@@ -87,6 +87,7 @@ static void enter(struct shard *shard, struct root *root)
         return;
     }
     root->phase = ROOT_LIVE;
+    shard->reading--;
     if (root->class_id != SHEAF_CLASS_NONE)
         fail_root(shard, root, root->class_id, root->message ? root->message : "");
     else if (shard->cancelled)
@@ -113,6 +114,7 @@ void admit_source(struct shard *shard, struct message_source *message)
 static bool start_reads(struct shard *shard, struct root *root)
 {
     root->phase = ROOT_READING;
+    shard->reading++;
     for (uint32_t i = 0; i < shard->plan->source_count; i++)
         root->reads_left += root->paths[i] != NULL;
     if (root->reads_left == 0 || shard->cancelled) {

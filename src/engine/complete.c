@@ -195,18 +195,20 @@ static void fail_contract(struct shard *shard, struct grain grain, const char *t
     fail_grain(shard, grain, SHEAF_SCOPE_ITEM, SHEAF_CLASS_CONTRACT, text, (uint32_t)strlen(text), 0);
 }
 
-static void count_row(struct shard *shard, uint32_t worker, uint32_t call, uint64_t run_ns)
+/* Of a batch one record tells; rows that run one at a time, or answer when they like (`slots`), are each their own. */
+static void count_row(struct shard *shard, uint32_t worker, const struct slot *slot, const struct completion *record)
 {
-    struct call_counts *counts = &shard->counts[call];
+    const struct plan_call *call = &shard->plan->calls[slot->grain.call];
+    struct call_counts *counts = &shard->counts[slot->grain.call];
+    bool together = call->batch && call->op->slots <= 1;
     counts->rows++;
     shard->links[worker].rows_done++;
-    bool same_batch = shard->plan->calls[call].batch && counts->last_worker == worker && counts->last_run_ns == run_ns;
-    if (!same_batch) {
-        counts->batches++;
-        counts->run_ns += run_ns;
-    }
-    counts->last_worker = worker;
-    counts->last_run_ns = run_ns;
+    if (together && record->closed == BATCH_OPEN)
+        return;
+    counts->batches++;
+    counts->run_ns += record->run_ns;
+    if (together)
+        batching_learn(shard, slot, record);
 }
 
 /* Kinds of a Call's outputs, SHEAF_NONE for a group that is expanded: its children came as records of their own. */
@@ -232,7 +234,7 @@ static void take_answer(struct shard *shard, uint32_t worker, struct slot *slot,
     bool unwanted = slot->unwanted;
     sheaf_kind kinds[COMPLETION_VALUES_MAX];
     struct value_ref refs[COMPLETION_VALUES_MAX];
-    count_row(shard, worker, grain.call, record->run_ns);
+    count_row(shard, worker, slot, record);
     claim_ended(shard, worker, slot);
     if (record->value_count != call->output_count) {
         if (!unwanted)
@@ -247,6 +249,7 @@ static void take_answer(struct shard *shard, uint32_t worker, struct slot *slot,
         return;
     }
     sched_done(shard->sched, grain);
+    batching_answered(shard, grain.call, record->child_count);
     uint32_t child_counts[64];
     for (uint32_t i = 0; i < call->expansion_count && i < 64; i++)
         child_counts[i] = (uint32_t)record->child_count;
@@ -264,6 +267,7 @@ static void take_child(struct shard *shard, uint32_t worker, struct slot *slot, 
         return;              /* no row has that many children: its answer will be a broken contract */
     slot->seen.since_ns = 0; /* its deadline starts again */
     sched_child(shard->sched, lineage_root_of(shard->lineage, slot->grain));
+    batching_child(shard, slot);
     for (uint32_t e = 0; e < call->expansion_count; e++) {
         const struct plan_domain *domain = &plan->domains[plan->call_expansions[call->expansion_first + e]];
         sheaf_kind kinds[COMPLETION_VALUES_MAX];
@@ -412,7 +416,7 @@ static void take_failure(struct shard *shard, uint32_t worker, struct slot *slot
 {
     struct grain grain = slot->grain;
     bool unwanted = slot->unwanted;
-    count_row(shard, worker, grain.call, record->run_ns);
+    count_row(shard, worker, slot, record);
     claim_ended(shard, worker, slot);
     enum sheaf_scope scope = record->scope <= SHEAF_SCOPE_ROOT ? (enum sheaf_scope)record->scope : SHEAF_SCOPE_ITEM;
     enum sheaf_class class_id = record->class_id && record->class_id < SHEAF_CLASS_COUNT

@@ -83,6 +83,7 @@ void slot_release_keeping_hold(struct shard *shard, struct slot *slot)
     assert(slot->live);
     if (slot->started)
         lineage_started(shard->lineage, slot->grain);
+    batching_claim_over(shard, slot);
     built_free(shard, slot->built);
     slot->built = NULL;
     /* A Grain that is pushed again while an unwanted claim of it lives has a newer slot: leave that one known. */
@@ -209,6 +210,7 @@ static int offer(struct shard *shard, const struct sched_row *row, bool single)
         return -EAGAIN;
     }
     lineage_hold(shard->lineage, row->grain);
+    batching_row_offered(shard, slot);
     struct call_counts *counts = &shard->counts[row->grain.call];
     counts->full_ring = 0;
     slot->ring = ring_of_queue[row->queue];
@@ -226,7 +228,8 @@ static int offer(struct shard *shard, const struct sched_row *row, bool single)
         shard_settle(shard);
         return result == -ENOMEM ? -EAGAIN : result; /* payload memory comes back as rows end */
     }
-    shard->pools[shard->plan->calls[row->grain.call].pool].pushed = true;
+    bool waits = row->queue == SCHED_READY && batching_waits(shard, row->grain.call);
+    shard->pools[shard->plan->calls[row->grain.call].pool].pushed |= !waits;
     return 0;
 }
 
@@ -285,7 +288,6 @@ void dispatch_publish(struct shard *shard)
         /* Partner: a worker that finds the ring empty loads `overflow` after its look and bumps us (PROTOCOL H8c). */
         atomic_store_explicit(&board->overflow, queued > 0, memory_order_release);
         atomic_store_explicit(&board->ready, queued + shard->live_of_call[call], memory_order_relaxed);
-        atomic_store_explicit(&board->go, 1, memory_order_relaxed);
     }
     const struct board *first = &shard->run->shards[0]->board;
     for (uint32_t pool = 0; pool < shard->plan->pool_count; pool++) {

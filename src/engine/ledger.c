@@ -2,6 +2,7 @@
 /* What a run did, as numbers and as JSON. */
 #include <errno.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -127,6 +128,23 @@ static json_t *describe_outputs(const struct sheaf_run *run)
     return outputs;
 }
 
+/* Why batches had no more rows, and what one costs. */
+static json_t *describe_batching(const struct call_counts *work)
+{
+    json_t *batching = json_object(), *closes = json_object();
+    for (enum policy_close close = POLICY_FULL; close < POLICY_CLOSE_COUNT; close++) {
+        char key[32];
+        snprintf(key, sizeof key, "%s", policy_close_name(close));
+        for (char *at = key; (at = strchr(at, ' '));)
+            *at = '_';
+        put(closes, key, work->closes[close]);
+    }
+    json_object_set_new(batching, "closed", closes);
+    json_object_set_new(batching, "fixed_us", json_real(work->fixed_us));
+    json_object_set_new(batching, "row_us", json_real(work->row_us));
+    return batching;
+}
+
 static json_t *describe_call(const struct sheaf_run *run, uint32_t index)
 {
     const struct plan_call *call = &run->plan->calls[index];
@@ -141,6 +159,12 @@ static json_t *describe_call(const struct sheaf_run *run, uint32_t index)
         work.retried += own.retried;
         work.isolated += own.isolated;
         work.run_ns += own.run_ns;
+        for (uint32_t close = 0; close < POLICY_CLOSE_COUNT; close++)
+            work.closes[close] += own.closes[close];
+        if (own.batches >= work.batches - own.batches) { /* of the shard that knows most */
+            work.fixed_us = own.fixed_us;
+            work.row_us = own.row_us;
+        }
     }
     json_t *object = json_object();
     json_object_set_new(object, "call", json_string(call->name));
@@ -158,6 +182,8 @@ static json_t *describe_call(const struct sheaf_run *run, uint32_t index)
     double fill =
         work.batches ? (double)work.rows / (double)work.batches / (call->batch ? run_batch_rows(call) : 1) : 0;
     json_object_set_new(object, "fill", json_real(fill));
+    if (call->batch)
+        json_object_set_new(object, "batching", describe_batching(&work));
     put(object, "raised", work.raised);
     put(object, "retried", work.retried);
     put(object, "isolated", work.isolated);

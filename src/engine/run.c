@@ -187,9 +187,18 @@ int sheaf_run_submit(struct sheaf_run *run, const struct sheaf_submission *submi
     return 0;
 }
 
-void sheaf_run_close_input(struct sheaf_run *run)
+/* No more roots: shards that decide about batches look again, what is left may be all there is. */
+static void close_input(struct sheaf_run *run)
 {
     run->closed = true;
+    atomic_store_explicit(&run->input_closed, true, memory_order_relaxed);
+    for (uint32_t shard = 0; shard < run->shard_count; shard++)
+        event_count_bump(run->shards[shard]->board.shard_events);
+}
+
+void sheaf_run_close_input(struct sheaf_run *run)
+{
+    close_input(run);
 }
 
 static void cancel_all(struct sheaf_run *run, const char *text)
@@ -206,7 +215,7 @@ static void cancel_all(struct sheaf_run *run, const char *text)
 
 void sheaf_run_cancel(struct sheaf_run *run)
 {
-    run->closed = true;
+    close_input(run);
     cancel_all(run, "the run was cancelled");
 }
 
@@ -258,7 +267,7 @@ static void deliver(struct sheaf_run *run, struct message *message, struct sheaf
     struct message_text *text = (struct message_text *)message;
     event->kind = message->kind == MESSAGE_ABORT ? SHEAF_EVENT_ABORT : SHEAF_EVENT_FATAL;
     if (event->kind == SHEAF_EVENT_ABORT) {
-        run->closed = true;
+        close_input(run);
         cancel_all(run, text->text);
     }
     free(run->message);

@@ -75,7 +75,8 @@ struct sheaf_run {
     uint64_t finished[5]; /* by enum sheaf_root_status */
     uint32_t window;
     bool closed, want_space, ended;
-    char *message; /* text of the event polled last */
+    _Atomic bool input_closed; /* the same as `closed`, for shards */
+    char *message;             /* text of the event polled last */
 };
 
 /* A process-private copy of a list, for results. */

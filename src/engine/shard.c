@@ -26,6 +26,7 @@ static void on_ready(void *cookie, struct grain grain)
                      : sched_ready_in_turn(shard->sched, grain, lineage_root_of(shard->lineage, grain));
     if (result < 0)
         shard_fail(shard, -ENOMEM, "queueing a row");
+    batching_row_ready(shard, grain.call);
 }
 
 static enum lineage_found on_cancel(void *cookie, struct grain grain)
@@ -124,11 +125,14 @@ static uint32_t take_messages(struct shard *shard)
 /* One round. True: there may be more to do at once. */
 static bool step(struct shard *shard)
 {
+    shard->now_us = clock_now_ns() / 1000;
     uint32_t work = take_messages(shard);
     work += complete_step(shard);
     admit_step(shard);
     dispatch_level(shard);
+    batching_decide(shard);
     work += dispatch_step(shard);
+    batching_settle(shard);
     dispatch_publish(shard);
     if (work > 0)
         counts_publish(shard);
@@ -294,6 +298,8 @@ int shard_create(struct sheaf_run *run, uint32_t number, struct shard **ret_shar
     if (result == 0)
         result = create_board(shard);
     if (result == 0)
+        result = batching_create(shard);
+    if (result == 0)
         result = lineage_create(run->plan, &effects, &lineage_heap, &shard->lineage);
     if (result == 0)
         result = sched_create(run->plan, &lineage_heap, &shard->sched);
@@ -395,6 +401,7 @@ void shard_destroy(struct shard *shard)
     free(shard->live_max);
     free(shard->counts);
     counts_destroy(shard);
+    batching_destroy(shard);
     free(shard->pools);
     free(shard->unhold);
     free(shard->complete);

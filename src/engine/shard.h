@@ -6,6 +6,7 @@
  *   shard.c     the thread: one step is inbox, completions, dispatch, publish; then park
  *   admit.c     submitted roots: reading their sources, entering lineage, leaving again
  *   dispatch.c  rows onto the board and off again
+ *   batching.c  how many rows workers are to take at once, and when they wait
  *   lists.c     gathered lists as blocks that workers can read
  *   complete.c  records of workers
  *   recover.c   what a dead worker leaves behind
@@ -27,6 +28,7 @@
 #include "engine/run.h"
 #include "engine/source.h"
 #include "lineage/lineage.h"
+#include "sched/policy.h"
 #include "sched/sched.h"
 #include "shm/completion_ring.h"
 #include "shm/control_ring.h"
@@ -54,8 +56,10 @@ struct slot {
     struct grain grain;
     struct built *built; /* blocks made for this row */
     uint32_t next_free;
-    uint32_t batch; /* isolation batch, or 0 */
-    uint8_t ring;   /* enum board_ring */
+    uint32_t batch;    /* isolation batch, or 0 */
+    uint32_t children; /* emitted by this claim */
+    uint64_t offered_us;
+    uint8_t ring; /* enum board_ring */
     bool live;
     bool recalled; /* the Grain was queued again: the worker owes us only the release */
     bool unwanted; /* the Grain is sealed: what comes is discarded */
@@ -127,11 +131,12 @@ struct pool_state {
 
 struct call_counts {
     uint64_t rows, batches, raised, retried, isolated, run_ns;
-    uint64_t last_run_ns; /* to tell batches apart: rows of one report the same time */
-    uint32_t last_worker;
-    uint32_t full_ring; /* 1 + the ring that had no room for the Call's next row; 0: none */
+    uint64_t closes[POLICY_CLOSE_COUNT]; /* of batches */
+    double fixed_us, row_us;             /* what a batch costs, as learned */
+    uint32_t full_ring;                  /* 1 + the ring that had no room for the Call's next row; 0: none */
 };
 
+struct batching;    /* batching.c */
 struct counted;     /* counts.c */
 struct raised_rows; /* complete.c: rows of one batch that raised, being collected */
 
@@ -156,6 +161,8 @@ struct shard {
     struct root *waiting, *waiting_last; /* not yet admitted, in order */
     struct root *admitted;
     uint64_t admitted_count, read_bytes;
+    uint64_t now_us;  /* at the start of the step */
+    uint32_t reading; /* roots whose sources are being read */
 
     struct slot *slots;
     uint32_t slots_real;                                   /* slots whose descriptors are real memory */
@@ -167,6 +174,7 @@ struct shard {
     struct keymap hold_of; /* key * workers + worker -> hold */
     struct keymap home_of; /* key -> worker that has it open */
     struct raised_rows *raised;
+    struct batching *batching;
 
     /* Collected during a lineage event, acted on after it: lineage may not be called from its own effects. */
     struct grain *unhold;
@@ -222,6 +230,23 @@ void slot_release_keeping_hold(struct shard *shard, struct slot *slot);
 enum ready_found slot_in_ring(struct shard *shard, const struct slot *slot);
 /* Whether a row that found its ring full could be offered now. */
 bool dispatch_has_room(const struct shard *shard);
+
+/* ---- batching.c ---- */
+int batching_create(struct shard *shard);
+void batching_destroy(struct shard *shard);
+void batching_row_ready(struct shard *shard, uint32_t call);
+void batching_row_offered(struct shard *shard, struct slot *slot);
+void batching_child(struct shard *shard, struct slot *slot);
+void batching_claim_over(struct shard *shard, const struct slot *slot);
+void batching_answered(struct shard *shard, uint32_t call, uint64_t children);
+/* A record that tells of its batch: why it was closed, how long it took. */
+void batching_learn(struct shard *shard, const struct slot *slot, const struct completion *record);
+/* Before rows are pushed: how many are to be taken at once, and whether to wait. */
+void batching_decide(struct shard *shard);
+/* After it: what could not be pushed is not waited for. */
+void batching_settle(struct shard *shard);
+/* Nobody takes a row of this Call yet: one more needs to wake nobody. */
+bool batching_waits(const struct shard *shard, uint32_t call);
 
 /* ---- lists.c ---- */
 /* Makes a block for a gathered list; `built` gets what is to be freed with built_free. */

@@ -82,6 +82,11 @@ uint32_t sched_queued(const struct sched *sched, uint32_t call)
     return sched->calls[call].ready.count + sched->calls[call].retry.count;
 }
 
+uint32_t sched_ready_rows(const struct sched *sched, uint32_t call)
+{
+    return sched->calls[call].ready.count;
+}
+
 uint32_t sched_isolating(const struct sched *sched, uint32_t call)
 {
     return sched->calls[call].isolation.count;

@@ -48,6 +48,7 @@ int sched_ready_in_turn(struct sched *sched, struct grain grain, uint32_t root);
 int sched_next(struct sched *sched, uint32_t call, uint64_t now_us, struct sched_row *ret_row);
 /* Rows that sched_next would give now, READY and retry queues; isolation rows. */
 uint32_t sched_queued(const struct sched *sched, uint32_t call);
+uint32_t sched_ready_rows(const struct sched *sched, uint32_t call); /* of these the READY ones alone */
 uint32_t sched_isolating(const struct sched *sched, uint32_t call);
 /* When the next back-off of any Call ends: 1 and the time, or 0 if none is running. */
 int sched_next_retry_us(const struct sched *sched, uint64_t *ret_us);

@@ -4,6 +4,10 @@
  * first; within a shard the retry ring, then ready, then isolation. For Calls with state, rows whose parent is open
  * here go before rows that are at home nowhere, and rows at home elsewhere are taken only when there is nothing else.
  *
+ * A batch operator takes its READY rows from all shards together. It leaves them alone, with nothing claimed, while
+ * they are fewer than the shards want in a batch and no shard says that waiting is over (board.h: batch_rows, go);
+ * whoever says so bumps the Pool.
+ *
  * Before all of that come suspects (DISPATCH_ALONE): rows over which a worker died that had run others. They are run
  * alone by a process that has run nothing, so that the damage is theirs if it happens again. The replacement of the
  * worker that died is such a process, and finds them first. If it took another row before they came, it ends itself
@@ -98,23 +102,14 @@ static bool wanted(void *context, const struct dispatch_peek *peek)
     return true;
 }
 
-static uint32_t waiting_rows(const struct ready_ring *ring)
-{
-    uint64_t tail = load_acquire_u64(&ring->notice->tail), head = load_relaxed_u64(&ring->slots->head);
-    return tail - head <= ring->capacity ? (uint32_t)(tail - head) : 0;
-}
-
 /* How many rows to take at once from a ring. */
-static uint32_t rows_wanted(const struct sheaf_worker *worker, const struct worker_call *call, uint32_t shard,
+static uint32_t rows_wanted(const struct sheaf_worker *worker, const struct worker_call *call,
                             const struct ready_ring *ring, enum board_ring kind)
 {
     uint32_t limit = worker->free_count;
-    if (call->batch) {
-        uint32_t now = load_relaxed_u32(&worker->links[shard].board.calls[call->spec->call].batch_rows);
-        uint32_t rows = now != 0 && now < call->spec->batch_rows ? now : call->spec->batch_rows;
-        return kind == BOARD_ISOLATION || rows > limit ? limit : rows;
-    }
-    uint32_t rows = waiting_rows(ring) / SHARE;
+    if (call->batch) /* halves of a batch that raised go together, whatever is wanted now */
+        return kind == BOARD_ISOLATION || call->spec->batch_rows > limit ? limit : call->spec->batch_rows;
+    uint32_t rows = ready_ring_waiting(ring) / SHARE;
     uint64_t in_time = call->mean_row_ns != 0 ? RUN_NS_MAX / call->mean_row_ns : 1;
     if (rows > in_time)
         rows = (uint32_t)in_time;
@@ -125,7 +120,7 @@ static uint32_t rows_wanted(const struct sheaf_worker *worker, const struct work
     return rows > 0 ? rows : 1;
 }
 
-/* Claims up to `rows_max` rows from one ring into worker->claims. */
+/* Claims up to `rows_max` rows from one ring, behind those that worker->claims has already. Returns how many. */
 static uint32_t claim_from(struct sheaf_worker *worker, struct look *look, uint32_t shard, enum board_ring kind,
                            uint32_t rows_max, uint32_t examined_max)
 {
@@ -133,15 +128,17 @@ static uint32_t claim_from(struct sheaf_worker *worker, struct look *look, uint3
     struct ready_ring ring = board_ring(board, look->call->spec->call, kind);
     look->table = &board->dispatches;
     struct ready_wish wish = {
-        .rows_max = rows_max != 0 ? rows_max : rows_wanted(worker, look->call, shard, &ring, kind),
+        .rows_max = rows_max != 0 ? rows_max : rows_wanted(worker, look->call, &ring, kind),
         .examined_max = examined_max,
     };
     if (look->call->stateful || look->call->batch || look->only_count || kind == BOARD_ISOLATION) {
         wish.wanted = wanted;
         wish.context = look;
     }
-    struct ready_taken taken =
-        ready_ring_claim(&ring, &board->dispatches, &worker->lane.claims, worker->hello.worker, &wish, worker->claims);
+    struct ready_taken taken = ready_ring_claim(&ring, &board->dispatches, &worker->lane.claims, worker->hello.worker,
+                                                &wish, &worker->claims[worker->claim_count]);
+    for (uint32_t at = 0; at < taken.claimed; at++)
+        worker->claim_shards[worker->claim_count++] = shard;
     if (taken.damaged > 0) {
         struct lane_counters *counters = worker->lane.counters;
         store_relaxed_u64(&counters->damaged, load_relaxed_u64(&counters->damaged) + taken.damaged);
@@ -193,37 +190,93 @@ static uint32_t claim_ring(struct sheaf_worker *worker, struct worker_call *call
     return claim_from(worker, &look, shard, kind, rows_max, 0);
 }
 
-static uint32_t claim_call(struct sheaf_worker *worker, uint32_t index, bool foreign, uint32_t rows_max,
-                           uint32_t *ret_shard)
+/* One kind of ring, shard by shard: the first that gives. */
+static bool claim_kind(struct sheaf_worker *worker, struct worker_call *call, enum board_ring kind, bool foreign)
+{
+    for (uint32_t at = 0; at < worker->hello.shard_count; at++)
+        if (claim_ring(worker, call, worker->shard_order[at], kind, foreign, 0) > 0)
+            return true;
+    return false;
+}
+
+/* What the shards together want of a batch of READY rows. False: leave them alone. */
+static bool may_take_batch(const struct sheaf_worker *worker, const struct worker_call *call, uint32_t *ret_rows,
+                           enum batch_close *ret_go)
+{
+    uint32_t waiting = 0, wanted = 0;
+    *ret_go = BATCH_OPEN;
+    for (uint32_t shard = 0; shard < worker->hello.shard_count; shard++) {
+        const struct board *board = &worker->links[shard].board;
+        const struct board_call *words = &board->calls[call->spec->call];
+        struct ready_ring ring = board_ring(board, call->spec->call, BOARD_READY);
+        uint32_t rows = ready_ring_waiting(&ring), go = load_relaxed_u32(&words->go);
+        if (rows == 0)
+            continue;
+        uint32_t here = load_relaxed_u32(&words->batch_rows);
+        waiting += rows;
+        wanted = here > wanted ? here : wanted;
+        if (go != BATCH_OPEN)
+            *ret_go = (enum batch_close)go;
+        else if (here == 0) /* nobody decides for this Call */
+            *ret_go = BATCH_NOTHING_COMING;
+    }
+    *ret_rows = wanted != 0 && wanted < call->spec->batch_rows ? wanted : call->spec->batch_rows;
+    *ret_rows = *ret_rows < worker->free_count ? *ret_rows : worker->free_count;
+    return waiting > 0 && (*ret_go != BATCH_OPEN || waiting >= *ret_rows);
+}
+
+static void claim_batch(struct sheaf_worker *worker, struct worker_call *call, bool foreign)
+{
+    uint32_t rows;
+    enum batch_close go;
+    worker->batch.closed = BATCH_NOTHING_COMING;
+    if (claim_kind(worker, call, BOARD_RETRY, foreign))
+        return;
+    if (may_take_batch(worker, call, &rows, &go)) {
+        for (uint32_t at = 0; at < worker->hello.shard_count && worker->claim_count < rows; at++)
+            claim_ring(worker, call, worker->shard_order[at], BOARD_READY, foreign, rows - worker->claim_count);
+        if (worker->claim_count == rows)
+            worker->batch.closed = go == BATCH_SPLIT ? BATCH_SPLIT : BATCH_FULL;
+        else if (go != BATCH_OPEN)
+            worker->batch.closed = go;
+        if (worker->claim_count > 0)
+            return;
+    }
+    worker->batch.closed = BATCH_ISOLATION;
+    claim_kind(worker, call, BOARD_ISOLATION, foreign);
+}
+
+/* Rows of one Call into worker->claims; `rows_max` 0: as many as are good to take at once. False: none. */
+static bool claim_call(struct sheaf_worker *worker, uint32_t index, bool foreign, uint32_t rows_max)
 {
     struct worker_call *call = &worker->calls[index];
-    for (uint32_t at = 0; at < worker->hello.shard_count; at++) {
-        uint32_t shard = worker->shard_order[at];
-        for (uint32_t kind = 0; kind < BOARD_RINGS; kind++) {
-            uint32_t claimed = claim_ring(worker, call, shard, kind, foreign, rows_max);
-            if (claimed > 0) {
-                *ret_shard = shard;
-                return claimed;
-            }
-        }
+    worker->claim_count = 0;
+    if (call->batch && rows_max == 0) {
+        claim_batch(worker, call, foreign);
+        return worker->claim_count > 0;
     }
-    return 0;
+    for (uint32_t at = 0; at < worker->hello.shard_count; at++)
+        for (uint32_t kind = 0; kind < BOARD_RINGS; kind++)
+            if (claim_ring(worker, call, worker->shard_order[at], kind, foreign, rows_max) > 0)
+                return true;
+    return false;
 }
 
 /* Looks at the suspects of every Call, and claims one if `claim` and this process may run it. */
-static bool look_for_suspects(struct sheaf_worker *worker, bool claim, uint32_t *ret_index, uint32_t *ret_shard)
+static bool look_for_suspects(struct sheaf_worker *worker, bool claim, uint32_t *ret_index)
 {
+    worker->claim_count = 0;
+    worker->batch.closed = BATCH_ISOLATION;
     for (uint32_t index = 0; index < worker->hello.call_count; index++)
         for (uint32_t at = 0; at < worker->hello.shard_count; at++) {
             struct worker_call *call = &worker->calls[index];
             uint32_t shard = worker->shard_order[at];
             struct ready_ring ring = board_ring(&worker->links[shard].board, call->spec->call, BOARD_ISOLATION);
-            if (waiting_rows(&ring) == 0)
+            if (ready_ring_waiting(&ring) == 0)
                 continue;
             struct look look = {.worker = worker, .call = call, .only_suspects = true, .only_count = !claim};
             if (claim_from(worker, &look, shard, BOARD_ISOLATION, 1, 0) > 0) {
                 *ret_index = index;
-                *ret_shard = shard;
                 return true;
             }
         }
@@ -232,9 +285,9 @@ static bool look_for_suspects(struct sheaf_worker *worker, bool claim, uint32_t 
 
 void claim_note_suspects(struct sheaf_worker *worker)
 {
-    uint32_t index, shard;
+    uint32_t index;
     if (worker->has_run)
-        (void)look_for_suspects(worker, false, &index, &shard);
+        (void)look_for_suspects(worker, false, &index);
     worker->stop |= worker->outlived;
 }
 
@@ -251,35 +304,34 @@ bool claim_has(struct sheaf_worker *worker, uint32_t index)
     return false;
 }
 
-static void add_rows(struct sheaf_worker *worker, uint32_t index, uint32_t shard, uint32_t claimed)
+/* What was claimed becomes the batch. */
+static void add_rows(struct sheaf_worker *worker, uint32_t index)
 {
     struct worker_batch *batch = &worker->batch;
     store_relaxed_u64(&worker->lane.counters->state, LANE_BUSY);
     batch->index = index;
-    batch->count = claimed;
+    batch->count = worker->claim_count;
     worker->alone = (worker->claims[0].dispatch.flags & DISPATCH_ALONE) != 0;
-    for (uint32_t at = 0; at < claimed; at++)
-        batch->rows[at] = row_make(worker, &worker->calls[index], shard, &worker->claims[at]);
+    for (uint32_t at = 0; at < batch->count; at++)
+        batch->rows[at] = row_make(worker, &worker->calls[index], worker->claim_shards[at], &worker->claims[at]);
 }
 
 static bool claim_any(struct sheaf_worker *worker)
 {
-    uint32_t suspect_index, suspect_shard;
+    uint32_t suspect_index;
     claim_note_suspects(worker);
     if (worker->stop)
         return false;
-    if (!worker->has_run && look_for_suspects(worker, true, &suspect_index, &suspect_shard)) {
-        add_rows(worker, suspect_index, suspect_shard, 1);
+    if (!worker->has_run && look_for_suspects(worker, true, &suspect_index)) {
+        add_rows(worker, suspect_index);
         return true;
     }
     worker->foreign_seen = false;
     for (uint32_t pass = 0; pass < 2; pass++) {
         for (uint32_t index = 0; index < worker->hello.call_count; index++) {
-            uint32_t shard = 0;
-            uint32_t claimed = claim_call(worker, index, pass == 1, 0, &shard);
-            if (claimed == 0)
+            if (!claim_call(worker, index, pass == 1, 0))
                 continue;
-            add_rows(worker, index, shard, claimed);
+            add_rows(worker, index);
             worker->foreign_since_ns = 0;
             return true;
         }
@@ -291,10 +343,9 @@ static bool claim_any(struct sheaf_worker *worker)
 
 int claim_one(struct sheaf_worker *worker, uint32_t index, struct worker_row **ret_row)
 {
-    uint32_t shard = 0;
-    if (worker->free_count == 0 || claim_call(worker, index, false, 1, &shard) == 0)
+    if (worker->free_count == 0 || !claim_call(worker, index, false, 1))
         return 0;
-    *ret_row = row_make(worker, &worker->calls[index], shard, &worker->claims[0]);
+    *ret_row = row_make(worker, &worker->calls[index], worker->claim_shards[0], &worker->claims[0]);
     return 1;
 }
 

@@ -16,10 +16,11 @@ int rows_open(struct sheaf_worker *worker)
     worker->rows = calloc(limit, sizeof *worker->rows);
     worker->free_rows = calloc(limit, sizeof *worker->free_rows);
     worker->claims = calloc(limit, sizeof *worker->claims);
+    worker->claim_shards = calloc(limit, sizeof *worker->claim_shards);
     worker->batch.rows = calloc(limit, sizeof *worker->batch.rows);
     worker->batch.views = calloc(limit, sizeof *worker->batch.views);
-    if (worker->rows == NULL || worker->free_rows == NULL || worker->claims == NULL || worker->batch.rows == NULL ||
-        worker->batch.views == NULL)
+    if (worker->rows == NULL || worker->free_rows == NULL || worker->claims == NULL || worker->claim_shards == NULL ||
+        worker->batch.rows == NULL || worker->batch.views == NULL)
         return -ENOMEM;
     worker->row_limit = worker->free_count = limit;
     for (uint32_t at = 0; at < limit; at++)
@@ -56,6 +57,7 @@ void rows_close(struct sheaf_worker *worker)
     free(worker->rows);
     free(worker->free_rows);
     free(worker->claims);
+    free(worker->claim_shards);
     free(worker->batch.rows);
     free(worker->batch.views);
 }
@@ -160,6 +162,8 @@ struct worker_row *row_make(struct sheaf_worker *worker, struct worker_call *cal
     row->end = ROW_OPEN;
     row->damaged = row->streamed = row->breach = row->breach_of_columns = row->unwanted = false;
     row->started_ns = row->ended_ns = row->child_count = 0;
+    row->closed = BATCH_OPEN;
+    row->rows_run = 0;
     const struct dispatch *dispatch = &claim->dispatch;
     row->row = (struct sheaf_row){.size = sizeof row->row,
                                   .attempt = dispatch->attempt,
@@ -266,6 +270,8 @@ static int write_answer(struct worker_row *row)
     struct completion record = record_for(row, COMPLETION_ANSWER);
     record.child_count = row->child_count;
     record.run_ns = row->ended_ns - row->started_ns;
+    record.closed = row->closed;
+    record.rows_run = row->rows_run;
     record.values = row->outputs;
     record.value_count = row->call->spec->output_count;
     int status = record_write(row->worker, row->shard, &record);
@@ -279,6 +285,8 @@ static void write_fail(struct worker_row *row, uint32_t scope, uint32_t class_id
     struct completion record = record_for(row, COMPLETION_FAIL);
     record.child_count = row->child_count;
     record.run_ns = row->ended_ns - row->started_ns;
+    record.closed = row->closed;
+    record.rows_run = row->rows_run;
     record.scope = scope;
     record.class_id = class_id;
     set_text(&record, text);
@@ -289,6 +297,7 @@ static void write_raised(struct worker_row *row, uint32_t rows_run, uint32_t cla
 {
     struct completion record = record_for(row, COMPLETION_RAISED);
     record.run_ns = row->ended_ns - row->started_ns;
+    record.closed = row->closed;
     record.rows_run = rows_run;
     record.class_id = class_id;
     set_text(&record, text);
@@ -414,10 +423,12 @@ static bool breaks_batch(struct worker_row **rows, uint32_t count, const char **
     return text != NULL && run > 1;
 }
 
-/* Rows of one batch ran from its first start to its one end. Returns how many ran. */
-static uint32_t time_batch(struct worker_row **rows, uint32_t count)
+/* Rows of one batch ran from its first start to its one end. The first of them tells of the batch. Returns how many
+ * ran. */
+static uint32_t time_batch(struct worker_row **rows, uint32_t count, enum batch_close closed)
 {
     uint64_t started_ns = UINT64_MAX, ended_ns = now_ns();
+    struct worker_row *first = NULL;
     uint32_t run = 0;
     for (uint32_t at = 0; at < count; at++)
         if (rows[at]->phase == ROW_RUNNING && rows[at]->started_ns < started_ns)
@@ -428,6 +439,12 @@ static uint32_t time_batch(struct worker_row **rows, uint32_t count)
         run += !rows[at]->damaged;
         rows[at]->started_ns = started_ns;
         rows[at]->ended_ns = ended_ns;
+        if (first == NULL && !rows[at]->damaged)
+            first = rows[at];
+    }
+    if (first != NULL) {
+        first->closed = closed;
+        first->rows_run = run;
     }
     return run;
 }
@@ -437,7 +454,7 @@ void rows_finish_batch(struct sheaf_worker *worker, struct worker_row **rows, ui
 {
     const char *breach = NULL;
     bool broken = status == 0 && breaks_batch(rows, count, &breach);
-    uint32_t rows_run = time_batch(rows, count);
+    uint32_t rows_run = time_batch(rows, count, worker->batch.closed);
     char text[sizeof rows[0]->text];
     if (broken)
         snprintf(text, sizeof text, "%s", breach);

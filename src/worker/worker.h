@@ -71,6 +71,8 @@ struct worker_row {
     bool unwanted;          /* the shard discards the result */
     uint64_t started_ns, ended_ns;
     uint64_t child_count;
+    enum batch_close closed; /* of its batch, in the one row that tells of it */
+    uint32_t rows_run;       /* then: rows of the batch that ran */
 
     struct sheaf_value *inputs; /* of input_capacity, as the next three */
     struct value_ref *input_refs;
@@ -99,6 +101,7 @@ struct worker_batch {
     struct sheaf_worker *worker;
     uint32_t index; /* of the Call among worker->calls */
     uint32_t count;
+    enum batch_close closed;  /* of a batch operator's: why it has no more rows */
     struct worker_row **rows; /* room for row_limit */
     const struct sheaf_row **views;
 };
@@ -124,6 +127,8 @@ struct sheaf_worker {
     struct worker_row *rows; /* row_limit of them, as the next two */
     uint32_t *free_rows;
     struct ready_claim *claims;
+    uint32_t *claim_shards; /* where each of the claims comes from */
+    uint32_t claim_count;   /* of the claiming at hand */
     uint32_t row_limit, free_count;
     struct worker_batch batch;
     struct sheaf_worker_claim claim;
