@@ -49,6 +49,8 @@ enum {
         1u << 3, /* keeps state under `row->key` after the row (pdf.open: the open document) */
     SHEAF_OPERATOR_STATE_OF_PARENT = 1u << 4, /* keeps or uses state under `row->parent_key` (pdf.page) */
     SHEAF_OPERATOR_ENGINE_CODE = 1u << 5,     /* reserved: runs inside the shard, built-ins only */
+    SHEAF_OPERATOR_DEVICE =
+        1u << 6, /* with BATCH: run_batch and finish_batch work on a device, see struct sheaf_device */
 };
 
 enum {
@@ -195,15 +197,95 @@ struct sheaf_open {
     size_t error_bytes;
 };
 
+/* ---- devices ---- */
+
+enum sheaf_device_backend {
+    SHEAF_DEVICE_HOST = 0, /* the CPU: device memory is memory, kernels are their host functions */
+    SHEAF_DEVICE_CUDA,
+    SHEAF_DEVICE_SIM, /* host arithmetic with modelled times: for planning and tests */
+};
+
+/* The shape of one launch. */
+struct sheaf_grid {
+    uint32_t blocks[3];
+    uint32_t threads[3]; /* of a block */
+    uint32_t shared_bytes;
+    uint32_t reserved;
+};
+
+/* A kernel has one argument, a struct by value, that holds device pointers and numbers. */
+struct sheaf_kernel {
+    const char
+        *name; /* as it is called in the image: extern "C" __global__ void NAME(const struct ARGUMENT argument) */
+    uint32_t argument_bytes;
+    uint32_t reserved;
+    /* All of the grid on the CPU, with the same result. The argument is the callee's copy. */
+    void (*host)(const void *argument, const struct sheaf_grid *grid);
+};
+
+/* The kernels of a plug-in: what a device runs and what a CPU runs in its place. Static data. */
+struct sheaf_kernels {
+    uint32_t size;
+    uint32_t kernel_count;
+    const struct sheaf_kernel *kernels;
+    const void *image; /* a fatbin for cuda; NULL: built without nvcc, these run on the host only */
+    uint64_t image_bytes;
+};
+
+struct sheaf_batch;
+
+/*
+ * What an operator with SHEAF_OPERATOR_DEVICE works with. Its batch is already on the device when run_batch is called:
+ * the data of every input that has data lies at batch->devices, and batch->stream waits for it. run_batch puts work on
+ * the stream and returns without waiting for it; when all of that is done and what it fetched is in host memory, the
+ * engine calls finish_batch, which answers the rows. Between the two other batches run. Rows of one batch have inputs
+ * of one dtype and shape, or else ragged ones: see struct sheaf_device_input.
+ *
+ * The functions are for the thread that called the operator, with the batch of that call. 0 or a negative status; after
+ * one that is negative run_batch returns it.
+ */
+struct sheaf_device {
+    uint32_t size;
+    uint32_t backend; /* enum sheaf_device_backend */
+    uint32_t ordinal; /* among those of the machine */
+    uint32_t reserved;
+    const char *name;
+    uint64_t memory_bytes; /* of the pool that `alloc` takes from, for one batch */
+
+    /* Device memory until the batch is finished, 256-byte aligned, uninitialised. NULL: the batch does not fit; return
+     * -ENOMEM and it is run again in smaller ones. */
+    void *(*alloc)(const struct sheaf_batch *batch, uint64_t bytes);
+    /* A kernel of the operator's plug-in, by name, on the stream. -ENOENT: there is none. */
+    int (*launch)(const struct sheaf_batch *batch, const char *kernel, const struct sheaf_grid *grid,
+                  const void *argument);
+    /* Host memory to the device, ordered on the stream. The bytes are taken before it returns. For tables and small
+     * things: inputs are there already. */
+    int (*upload)(const struct sheaf_batch *batch, void *device, const void *host, uint64_t bytes);
+    /* Device memory to the host, behind what is on the stream now. `host` is filled when finish_batch is called; memory
+     * of host->alloc is reached without another copy. */
+    int (*fetch)(const struct sheaf_batch *batch, void *host, const void *device, uint64_t bytes);
+};
+
+/* One input of all rows of a batch, on the device, as run_batch sees it: row r lies at base + offsets[r]. */
+struct sheaf_device_input {
+    void *base;
+    uint64_t stride_bytes;          /* between rows of one length; 0: ragged, or it is a scalar or a list */
+    const uint64_t *offsets;        /* row_count + 1 of them, the last is the end; NULL: not on the device */
+    const uint64_t *device_offsets; /* the same, on the device */
+};
+
 /* A batch, for operators with SHEAF_OPERATOR_BATCH. Rows are answered in any order, each exactly once. */
 struct sheaf_batch {
     uint32_t size;
     uint32_t row_count;
     const struct sheaf_row *const *rows;
     void *host_batch; /* for `take` and `wait` */
-    /* From here on: devices. NULL or 0 on the CPU. */
-    void *stream;               /* CUstream on the primary context */
-    const void *const *devices; /* device pointers of the inputs */
+    /* From here on: devices. NULL or 0 for operators without SHEAF_OPERATOR_DEVICE. */
+    void *stream;               /* CUstream on the primary context; NULL where the device is no GPU */
+    const void *const *devices; /* device pointers of the inputs: [row * input_count + input], NULL without data */
+    const struct sheaf_device *device;
+    const struct sheaf_device_input *inputs; /* [input] */
+    void **cookie;                           /* the operator's own, from run_batch to finish_batch; NULL at first */
 };
 
 /*
@@ -241,7 +323,17 @@ struct sheaf_operator {
     uint64_t (*estimate)(const struct sheaf_option_value *options, const struct sheaf_value *inputs, uint32_t count);
     /* Kind of output `output` where it follows from the options; NULL: as declared. Called by the compiler. */
     sheaf_kind (*output_kind)(const struct sheaf_option_value *options, uint32_t output);
+
+    /* Since 0.2; an operator that is smaller has none of these. */
+
+    /* With SHEAF_OPERATOR_DEVICE: the stream's work for this batch is done. Answers every row that run_batch has not
+     * failed. Not called for a batch whose run_batch returned an error, or whose device failed. */
+    int (*finish_batch)(void *state, const struct sheaf_batch *batch, char *message);
+    /* Bytes of device memory that one row takes beside its inputs: batches are cut so that all of it fits. NULL: 0. */
+    uint64_t (*device_bytes)(void *state, const struct sheaf_row *row);
 };
+/* The size of an operator that knows nothing of devices. */
+#define SHEAF_OPERATOR_SIZE_0_1 offsetof(struct sheaf_operator, finish_batch)
 
 struct sheaf_plugin {
     uint32_t size;
@@ -254,7 +346,10 @@ struct sheaf_plugin {
     /* Environment check for `sheaf doctor`: calls `report` once per finding. May be NULL. Only here may it load
      * libraries outside `open`. ok: 1 fine, 0 missing (`hint` says what to do). */
     void (*doctor)(void (*report)(void *cookie, int ok, const char *what, const char *hint), void *cookie);
+    /* Since 0.2: the kernels of its operators, or NULL. */
+    const struct sheaf_kernels *kernels;
 };
+#define SHEAF_PLUGIN_SIZE_0_1 offsetof(struct sheaf_plugin, kernels)
 
 /* The one symbol a plug-in exports: `const struct sheaf_plugin *sheaf_plugin(uint32_t host_abi)`. NULL: cannot serve
  * it. */

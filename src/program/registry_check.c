@@ -164,7 +164,7 @@ int plugin_check(const struct sheaf_plugin *plugin, const char *where, struct sh
 {
     if (!plugin)
         return program_error(error, SHEAF_E_ABI, 0, "%s: no descriptor", where);
-    if (plugin->size < sizeof(*plugin) || plugin->abi != SHEAF_OPERATOR_ABI)
+    if (plugin->size < SHEAF_PLUGIN_SIZE_0_1 || plugin->abi != SHEAF_OPERATOR_ABI)
         return program_error(error, SHEAF_E_ABI, 0, "%s: built for operator ABI %u, this is %u; rebuild the plug-in",
                              where, plugin->size >= offsetof(struct sheaf_plugin, name) ? plugin->abi : 0,
                              SHEAF_OPERATOR_ABI);
@@ -174,7 +174,7 @@ int plugin_check(const struct sheaf_plugin *plugin, const char *where, struct sh
         return program_error(error, SHEAF_E_ABI, 0, "%s: wrong number of operators", where);
     for (uint32_t i = 0; i < plugin->operator_count; i++) {
         const struct sheaf_operator *op = plugin->operators[i];
-        if (!op || op->size < sizeof(*op))
+        if (!op || op->size < SHEAF_OPERATOR_SIZE_0_1)
             return program_error(error, SHEAF_E_ABI, 0,
                                  "%s: operator number %u is missing or of an older ABI; rebuild the plug-in", where, i);
         if (!name_is_good(op->name))

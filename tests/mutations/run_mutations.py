@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""run_mutations.py SOURCE BUILD [NAME...]: are the tests of lineage and sched worth their name?
+"""run_mutations.py SOURCE BUILD [NAME...]: are the tests of lineage, sched and device worth their name?
 
 Applies each deliberate bug of mutations.json to a copy, builds that one file, links the tests with it and runs them.
 A bug that no test catches is printed, and the script fails. BUILD is a build folder that is up to date.
@@ -12,26 +12,35 @@ import subprocess
 import sys
 import tempfile
 
-MODULES = ("src/lineage", "src/sched")
 LIBRARIES = ("src/program/libprogram.a",)
 PACKAGES = ("jansson", "cmocka", "yaml-0.1", "libxxhash")
-# Cheapest first: (name, sources, environment).
-TESTS = (
-    ("sched", ["tests/lineage/test_sched.c"], {}),
-    ("bulk", ["tests/lineage/test_bulk.c"], {}),
-    ("upstream", ["tests/lineage/test_upstream.c"], {}),
-    ("policy", ["tests/sim/test_policy.c"], {}),
-    ("lineage", ["tests/lineage/test_lineage.c"], {}),
-    ("reference",
-     ["tests/reference/test_reference.c", "tests/reference/static.c", "tests/reference/evaluate.c",
-      "tests/reference/needed.c", "tests/reference/result.c", "tests/reference/compare.c", "tests/lineage/player.c",
-      "tests/lineage/operators.c", "tests/common/random_program.c"],
-     {"SHEAF_TEST_PROGRAMS": "20000"}),
-    ("conformance",
-     ["tests/lineage/test_conformance.c", "tests/lineage/player.c", "tests/lineage/operators.c",
-      "tests/common/case_compare.c"], {}),
+SIGNATURES = "tests/common/operator_signatures.c"
+DRIVER = {"LD_LIBRARY_PATH": "{build}/tests/fake_cuda",
+          "SHEAF_FAKE_CUDA_KERNELS": "{build}/tests/device/device_test_ops.so",
+          "SHEAF_TEST_DEVICE": "cuda", "SHEAF_FAKE_CUDA_STRICT": "1", "SHEAF_TEST_SEED": "1"}
+# Modules that are tested together, and their tests, cheapest first: (name, sources, environment).
+GROUPS = (
+    (("src/lineage", "src/sched"), (
+        ("sched", ["tests/lineage/test_sched.c", SIGNATURES], {}),
+        ("bulk", ["tests/lineage/test_bulk.c", SIGNATURES], {}),
+        ("upstream", ["tests/lineage/test_upstream.c", SIGNATURES], {}),
+        ("policy", ["tests/sim/test_policy.c", SIGNATURES], {}),
+        ("lineage", ["tests/lineage/test_lineage.c", SIGNATURES], {}),
+        ("reference",
+         ["tests/reference/test_reference.c", "tests/reference/static.c", "tests/reference/evaluate.c",
+          "tests/reference/needed.c", "tests/reference/result.c", "tests/reference/compare.c",
+          "tests/lineage/player.c", "tests/lineage/operators.c", "tests/common/random_program.c", SIGNATURES],
+         {"SHEAF_TEST_PROGRAMS": "20000"}),
+        ("conformance",
+         ["tests/lineage/test_conformance.c", "tests/lineage/player.c", "tests/lineage/operators.c",
+          "tests/common/case_compare.c", SIGNATURES], {}),
+    )),
+    (("src/device",), (
+        ("pipeline", ["tests/device/test_pipeline.c", "tests/device/kernels.c"], DRIVER),
+        ("pipeline delays", ["tests/device/test_pipeline.c", "tests/device/kernels.c"],
+         {**DRIVER, "SHEAF_FAKE_CUDA_TIMES": "1000:1000:1000:0:0", "SHEAF_FAKE_CUDA_DELAY_US": "300"}),
+    )),
 )
-COMMON = ["tests/common/operator_signatures.c"]
 SECONDS = 120
 
 
@@ -56,23 +65,23 @@ class Bench:
         subprocess.run([os.environ.get("CC", "cc"), *objects, *self.libraries, "-o", target], check=True)
         return target
 
-    def prepare(self):
-        """Objects of everything, unchanged."""
-        self.modules = {}
-        for module in MODULES:
+    def prepare(self, modules, tests):
+        """Objects of one group, unchanged."""
+        self.modules, self.tests, self.group = {}, {}, tests
+        for module in modules:
             for name in sorted(os.listdir(os.path.join(self.source, module))):
                 if name.endswith(".c"):
                     path = module + "/" + name
                     self.modules[path] = self.compile(os.path.join(self.source, path))
-        self.tests = {}
-        for name in sorted({file for _, files, _ in TESTS for file in files + COMMON}):
+        for name in sorted({file for _, files, _ in tests for file in files}):
             self.tests[name] = self.compile(os.path.join(self.source, name))
 
     def catches(self, changed):
         """The first test that fails with these objects instead of the modules' own, or None."""
         modules = list({**self.modules, **changed}.values())
-        for name, files, settings in TESTS:
-            test = self.link(name, [self.tests[file] for file in files + COMMON] + modules)
+        for name, files, settings in self.group:
+            test = self.link(name.replace(" ", "_"), [self.tests[file] for file in files] + modules)
+            settings = {key: value.format(build=self.build) for key, value in settings.items()}
             environment = {**os.environ, "SHEAF_SOURCE_ROOT": self.source, **settings}
             try:
                 done = subprocess.run([test], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -103,13 +112,17 @@ def main():
     missed = 0
     try:
         bench = Bench(source, build, folder)
-        bench.prepare()
-        if not only and bench.catches({}):
-            raise SystemExit("the tests fail without any mutation")
-        for mutation in mutations:
-            caught = bench.catches(mutate(bench, mutation))
-            missed += caught is None
-            print(f"{mutation['name']}: {'caught by ' + caught if caught else 'MISSED'}", flush=True)
+        for modules, tests in GROUPS:
+            group = [m for m in mutations if os.path.dirname(m["file"]) in modules]
+            if not group:
+                continue
+            bench.prepare(modules, tests)
+            if not only and bench.catches({}):
+                raise SystemExit("the tests fail without any mutation")
+            for mutation in group:
+                caught = bench.catches(mutate(bench, mutation))
+                missed += caught is None
+                print(f"{mutation['name']}: {'caught by ' + caught if caught else 'MISSED'}", flush=True)
     finally:
         shutil.rmtree(folder)
     print(f"{len(mutations) - missed} of {len(mutations)} caught")

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels for the tests of devices, with only host functions: they stand for an image on the driver of the tests. */
+#ifndef TESTS_DEVICE_KERNELS_H
+#define TESTS_DEVICE_KERNELS_H
+
+#include <sheaf/operator.h>
+
+/* out[offsets[r] + i] = mix(in[offsets[r] + i], salt + r, i): one block per row. */
+struct mix_argument {
+    const unsigned char *in;
+    unsigned char *out;
+    const uint64_t *offsets;
+    const uint64_t *salts;
+};
+unsigned char mix(unsigned char byte, uint64_t salt, uint64_t at);
+
+/* sums[r] = sum of the bytes of row r. */
+struct sum_argument {
+    const unsigned char *in;
+    const uint64_t *offsets;
+    int64_t *sums;
+};
+
+extern const struct sheaf_kernels test_kernels;
+
+#endif
