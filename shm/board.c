@@ -89,8 +89,9 @@ int board_create(const struct board_shape *shape, int node, struct board *ret_bo
     snprintf(label, sizeof(label), "sheaf-board-%u", shape->shard);
     if (!status)
         status = segment_create(label, board.layout.open_bytes, &board.open);
+    snprintf(label, sizeof(label), "sheaf-notice-%u", shape->shard);
     if (!status)
-        status = segment_create("sheaf-notice", board.layout.notice_bytes, &board.notice);
+        status = segment_create(label, board.layout.notice_bytes, &board.notice);
     if (!status) {
         (void)segment_bind(&board.open, node);
         (void)segment_bind(&board.notice, node);

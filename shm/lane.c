@@ -96,8 +96,9 @@ int lane_create(const struct lane_shape *shape, int node, struct lane *ret_lane)
     snprintf(label, sizeof(label), "sheaf-lane-%u", shape->worker);
     if (!status)
         status = segment_create(label, lane.layout.own_bytes, &lane.own);
+    snprintf(label, sizeof(label), "sheaf-orders-%u", shape->worker);
     if (!status)
-        status = segment_create("sheaf-orders", lane.layout.orders_bytes, &lane.orders_segment);
+        status = segment_create(label, lane.layout.orders_bytes, &lane.orders_segment);
     if (!status) {
         (void)segment_bind(&lane.own, node);
         (void)segment_bind(&lane.orders_segment, node);

@@ -174,10 +174,9 @@ enum segment_backing segment_advise_huge(const struct segment *segment, uint64_t
     uint64_t end = (offset + length_bytes) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
     if (first >= end)
         return SEGMENT_SMALL_PAGES;
-    /* Collapsing asks no policy: it takes the node where most of a block's pages lie, the first one when there are
-     * none.
-     */
-    for (uint64_t block = first; segment->node != SEGMENT_ANY_NODE && block < end; block += HUGE_PAGE_BYTES)
+    /* One page in each block: a block without any is not collapsed, and the huge page comes from the node where most of
+     * its pages lie, whatever the policy says. */
+    for (uint64_t block = first; block < end; block += HUGE_PAGE_BYTES)
         (void)fallocate(segment->descriptor, 0, (off_t)block, (off_t)page_bytes());
     char *at = (char *)segment->base + first;
     bool advised = madvise(at, end - first, MADV_HUGEPAGE) == 0;

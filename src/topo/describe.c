@@ -133,9 +133,8 @@ static void print_devices(FILE *out, const struct topo_machine *machine, const s
             snprintf(on, sizeof on, "on %u", pu);
         if (device->size_bytes > 0)
             snprintf(size, sizeof size, "%.1f GiB", gib(device->size_bytes));
-        fprintf(out, "%-7s %-12s %-13s %-5u %-6s %-8s %12s%s%s\n", kinds[device->kind], device->name, device->bus_id,
-                machine->nodes[device->node].os_index, near, on, size, device->model[0] != '\0' ? "  " : "",
-                device->model);
+        fprintf(out, "%-7s %-12s %-13s %-5u %-6s %-8s %12s  %s\n", kinds[device->kind], device->name, device->bus_id,
+                machine->nodes[device->node].os_index, near, on, size, device->model[0] != '\0' ? device->model : "-");
     }
 }
 

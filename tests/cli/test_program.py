@@ -44,6 +44,20 @@ def check_usage(checks):
     checks.expect(not os.path.exists(checks.path("o")), "a refused run made its output folder")
 
 
+def check_placement(checks):
+    """Where things would be, on a machine that hwloc makes up: two sockets, four cores each, two threads a core."""
+    machine = {**os.environ, "HWLOC_SYNTHETIC": "pack:2 [numa(memory=8GB)] core:4 pu:2"}
+    plan = checks.expect_exit(0, "plan", "documents", env=machine).stdout.decode()
+    rows = [line.split() for line in plan.splitlines()]
+    for row in ("0 4 7.5 GiB 0 node 0 0-7", "1 4 7.5 GiB 1 node 1 8-15", "pages 0 4 0-6:2", "pages 1 4 8-14:2"):
+        checks.expect(row.split() in rows, f"plan does not say: {row}\n{plan}")
+    both = checks.expect_exit(0, "plan", "documents", "--workers-per-core", "2", env=machine).stdout.decode()
+    checks.expect("pages 1 8 8-15".split() in [line.split() for line in both.splitlines()], both)
+    checks.expect(b"not this machine" in checks.run("doctor", env=machine).stdout, "doctor does not say whose plan it is")
+    checks.expect_exit(4, "plan", "documents", "--topology", checks.path("none.xml"), says="hwloc XML")
+    checks.expect_exit(2, "run", "documents", "--topology", "x", "-i", "x", "-o", "y", says="sheaf plan")
+
+
 def check_settings(checks):
     file = checks.path("config.yaml")
     with open(file, "w", encoding="utf-8") as config:
@@ -190,6 +204,7 @@ def main():
         os.environ.pop("SHEAF_" + name, None)
     os.environ["XDG_CONFIG_HOME"] = checks.folder
     check_usage(checks)
+    check_placement(checks)
     check_settings(checks)
     check_nothing(checks)
     samples, tree, arguments = check_samples(checks, sys.argv[2])

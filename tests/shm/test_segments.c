@@ -65,6 +65,23 @@ static void only_committed_parts_take_memory(void **state)
     segment_release(&segment);
 }
 
+/* Where the system has huge pages for us it has them for memory that was never touched, and clears them in place. */
+static void huge_pages_come_before_committing(void **state)
+{
+    struct segment before, after;
+    assert_int_equal(segment_create("test", 8u << 20, &before), 0);
+    assert_int_equal(segment_create("test", 8u << 20, &after), 0);
+    assert_int_equal(segment_commit(&after, 0, 4u << 20), 0);
+    enum segment_backing backing = segment_advise_huge(&after, 0, 4u << 20);
+    assert_int_equal(segment_advise_huge(&before, 0, 4u << 20), backing);
+    if (backing == SEGMENT_HUGE_NOW)
+        assert_int_equal(blocks_bytes(&before), 4u << 20);
+    assert_int_equal(segment_commit(&before, 0, 4u << 20), 0);
+    assert_int_equal(blocks_bytes(&before), 4u << 20);
+    segment_release(&before);
+    segment_release(&after);
+}
+
 static void a_full_machine_is_an_error(void **state)
 {
     struct segment segment;
@@ -327,17 +344,12 @@ static void a_scribbled_board_is_attached_to(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_segment_keeps_its_size),
-        cmocka_unit_test(only_committed_parts_take_memory),
-        cmocka_unit_test(every_group_above_limits),
-        cmocka_unit_test(a_full_machine_is_an_error),
-        cmocka_unit_test(a_read_only_view_sees_and_cannot_write),
-        cmocka_unit_test(what_is_no_segment_is_refused),
-        cmocka_unit_test(a_lane_joins_two_views),
-        cmocka_unit_test(a_lane_of_another_shape_is_refused),
-        cmocka_unit_test(a_board_keeps_its_rings_apart),
-        cmocka_unit_test(a_board_reaches_another_process),
-        cmocka_unit_test(a_board_that_lies_is_refused),
+        cmocka_unit_test(a_segment_keeps_its_size),           cmocka_unit_test(only_committed_parts_take_memory),
+        cmocka_unit_test(huge_pages_come_before_committing),  cmocka_unit_test(every_group_above_limits),
+        cmocka_unit_test(a_full_machine_is_an_error),         cmocka_unit_test(a_read_only_view_sees_and_cannot_write),
+        cmocka_unit_test(what_is_no_segment_is_refused),      cmocka_unit_test(a_lane_joins_two_views),
+        cmocka_unit_test(a_lane_of_another_shape_is_refused), cmocka_unit_test(a_board_keeps_its_rings_apart),
+        cmocka_unit_test(a_board_reaches_another_process),    cmocka_unit_test(a_board_that_lies_is_refused),
         cmocka_unit_test(a_scribbled_board_is_attached_to),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

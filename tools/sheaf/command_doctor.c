@@ -5,6 +5,7 @@
 
 #include "command.h"
 #include "doctor.h"
+#include "machine.h"
 #include "pipeline.h"
 
 void doctor_report(struct doctor *doctor, enum finding finding, const char *what, const char *hint)
@@ -66,7 +67,8 @@ static void check_pipeline(struct doctor *doctor)
 static void check_engine(struct doctor *doctor)
 {
     struct sheaf_error error = SHEAF_ERROR_INIT;
-    struct sheaf_engine_options options = {.size = sizeof options};
+    struct sheaf_engine_options options = machine_options(doctor->settings);
+    options.topology_xml = NULL; /* findings are of this machine, whatever is planned for */
     struct sheaf_engine *engine = NULL;
     int status = sheaf_engine_create(&options, &engine, &error);
     if (status == 0)
@@ -88,7 +90,8 @@ int command_doctor(const struct settings *settings)
     check_engine(&doctor);
     check_operators(&doctor);
     check_pipeline(&doctor);
+    int code = machine_print(settings, NULL);
     if (doctor.missing > 0)
         complain("doctor: needed and missing: %u; the hints above say what to do", doctor.missing);
-    return doctor.missing > 0 ? EXIT_ENVIRONMENT : EXIT_OK;
+    return doctor.missing > 0 ? EXIT_ENVIRONMENT : code;
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "command.h"
+#include "machine.h"
 #include "pipeline.h"
 #include "roots.h"
 
@@ -108,6 +109,8 @@ int command_plan(const struct settings *settings)
         printf("%s%s -> %s\n", i == 0 ? "\nfiles:\n  " : "  ", output->port,
                output->pattern == NULL ? "(no file)" : output->pattern);
     }
+    if (code == EXIT_OK && form[0] == 't')
+        code = machine_print(settings, pipeline.plan);
     bool has_sources = settings->inputs.count > 0 || settings_given(settings, SETTING_FILES_FROM);
     if (code == EXIT_OK && form[0] == 't' && has_sources)
         code = print_sources(settings);

@@ -101,14 +101,16 @@ static void print_run(void)
 static const struct {
     const char *command, *text;
 } pages[] = {
-    {"plan", "sheaf plan PIPELINE [--input ...] [--format text|dot]\n\nPrints the compiled pipeline, the files it "
-             "writes and, with "
-             "inputs, how many sources there are. Reads no source.\nTakes the options of sheaf run.\n"},
+    {"plan",
+     "sheaf plan PIPELINE [--input ...] [--format text|dot] [--topology FILE]\n\nPrints the compiled pipeline, "
+     "the files it writes, where shards, workers and memory would be on this machine (or on that of\nan hwloc "
+     "XML file), and, with inputs, how many sources there are. Reads no source.\nTakes the options of sheaf run.\n"},
     {"check",
      "sheaf check PIPELINE\n\nCompiles the pipeline and prints its fingerprint, or what is wrong with it (exit 2).\n"},
-    {"doctor", "sheaf doctor\n\nOne line per finding: ok, warn or missing; what; what to do about it. Exit 4 if "
-               "something needed is "
-               "missing.\n"},
+    {"doctor",
+     "sheaf doctor [--topology FILE]\n\nOne line per finding: ok, warn or missing; what; what to do about it. "
+     "Then where shards, workers and memory would be\non this machine, or on that of an hwloc XML file "
+     "(lstopo FILE.xml). Exit 4 if something needed is missing.\n"},
     {"ops", "sheaf ops [NAME] [--format text|json]\n\nThe operators with their kinds, or everything about one: ports, "
             "options, "
             "defaults.\n"},

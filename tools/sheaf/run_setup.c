@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "command.h"
+#include "machine.h"
 #include "signals.h"
 
 static const char *const levels[] = {"debug", "info", "warning", "error", NULL};
@@ -29,13 +30,6 @@ static void on_log(void *cookie, int level, const char *line)
         complain("%s", line);
 }
 
-static enum sheaf_io_backend io_backend(const struct settings *settings)
-{
-    if (settings_is(settings, SETTING_IO, "uring"))
-        return SHEAF_IO_URING;
-    return settings_is(settings, SETTING_IO, "sync") ? SHEAF_IO_SYNC : SHEAF_IO_AUTO;
-}
-
 static int check_settings(const struct settings *settings)
 {
     bool has_list = settings_given(settings, SETTING_FILES_FROM);
@@ -49,6 +43,10 @@ static int check_settings(const struct settings *settings)
     }
     if (has_list && settings->inputs.count > 0) {
         complain("run: --input and --files-from together; try one of them");
+        return EXIT_USAGE;
+    }
+    if (settings_given(settings, SETTING_TOPOLOGY)) {
+        complain("run: --topology is of another machine; try sheaf plan");
         return EXIT_USAGE;
     }
     if (!settings_given(settings, SETTING_OUTPUT)) {
@@ -153,7 +151,7 @@ static int open_tree(struct run *run)
         .fingerprint = sheaf_plan_fingerprint(run->pipeline.plan),
         .description = description,
         .restart = settings_is(settings, SETTING_RESTART, "yes"),
-        .io = io_backend(settings),
+        .io = machine_options(settings).io,
         .cookie = (void *)(uintptr_t)settings,
         .log = on_log,
     };
@@ -169,18 +167,9 @@ static int open_engine(struct run *run)
 {
     const struct settings *settings = run->settings;
     struct sheaf_error error = SHEAF_ERROR_INIT;
-    struct sheaf_engine_options options = {
-        .size = sizeof options,
-        .workers = (uint32_t)settings_number(settings, SETTING_WORKERS),
-        .memory_bytes = settings_number(settings, SETTING_MEMORY),
-        .io = io_backend(settings),
-        /* not given: what the pipeline and its operators say */
-        .row_timeout_ms = settings_given(settings, SETTING_TIMEOUT)
-                              ? (uint32_t)(settings_seconds(settings, SETTING_TIMEOUT) * 1000)
-                              : 0,
-        .cookie = (void *)(uintptr_t)settings,
-        .log = on_log,
-    };
+    struct sheaf_engine_options options = machine_options(settings);
+    options.cookie = (void *)(uintptr_t)settings;
+    options.log = on_log;
     struct sheaf_run_options run_options = {sizeof run_options, 0, run->run_id};
     int status = sheaf_engine_create(&options, &run->engine, &error);
     if (status == 0)

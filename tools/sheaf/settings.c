@@ -37,6 +37,8 @@ static const struct setting table[SETTING_COUNT] = {
                            "passwords to try on encrypted files, one a line"},
     [SETTING_WORKERS] = {"workers", 'w', SETTING_NUMBER, false, NULL, "0", "N", "Machine",
                          "worker processes; 0: one per usable core"},
+    [SETTING_WORKERS_PER_CORE] = {"workers-per-core", 0, SETTING_NUMBER, false, NULL, "1", "N", "Machine",
+                                  "with --workers 0: as many on each core, if it has so many hardware threads"},
     [SETTING_MEMORY] = {"memory", 'm', SETTING_BYTES, false, NULL, "0", "SIZE", "Machine",
                         "memory budget, as 2G; 0: three quarters of what may be used"},
     [SETTING_TIMEOUT] = {"timeout", 0, SETTING_SECONDS, false, NULL, "60", "SECONDS", "Machine",
@@ -51,6 +53,8 @@ static const struct setting table[SETTING_COUNT] = {
                            "folder of the named pipelines (default: the installation's)"},
     [SETTING_CONFIG] = {"config", 0, SETTING_TEXT, false, NULL, "", "FILE", "Surroundings",
                         "settings file (default: ~/.config/sheaf/config.yaml if there is one)"},
+    [SETTING_TOPOLOGY] = {"topology", 0, SETTING_TEXT, true, NULL, "", "FILE", "Surroundings",
+                          "`plan` and `doctor`: say where things would be on the machine of this hwloc XML file"},
     [SETTING_FORMAT] = {"format", 'f', SETTING_CHOICE, true, "text|dot|json", "text", "FORM", "Surroundings",
                         "form of what `plan` (text, dot) and `ops` (text, json) print"},
 };

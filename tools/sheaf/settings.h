@@ -31,6 +31,7 @@ enum setting_id {
     SETTING_PASSWORDS,
     /* machine */
     SETTING_WORKERS,
+    SETTING_WORKERS_PER_CORE,
     SETTING_MEMORY,
     SETTING_TIMEOUT,
     SETTING_IO,
@@ -40,6 +41,7 @@ enum setting_id {
     /* surroundings */
     SETTING_PIPELINES,
     SETTING_CONFIG,
+    SETTING_TOPOLOGY,
     SETTING_FORMAT,
     SETTING_COUNT,
 };
