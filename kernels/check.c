@@ -101,19 +101,59 @@ int images_check(const struct sheaf_image *in, const struct sheaf_image *out)
     return status;
 }
 
+int plane_check(const struct sheaf_image *image)
+{
+    int status = sheaf_image_check(image);
+    if (status == 0 && image->format != SHEAF_IMAGE_GRAY && image->format != SHEAF_IMAGE_NV12)
+        status = -ENOTSUP;
+    return status;
+}
+
+struct plane_view plane_view(const struct sheaf_image *image)
+{
+    return (struct plane_view){image->data, image->stride_bytes, image->width, image->height};
+}
+
+int plan_scratch(struct sheaf_kernel_plan *plan, uint64_t bytes)
+{
+    if (plan->scratch && plan->scratch_bytes >= bytes)
+        return 0;
+    plan->scratch_bytes = bytes;
+    return -ENOSPC;
+}
+
+static int step_append(struct sheaf_kernel_plan *plan, enum kernel_function_index function, const void *args,
+                       struct sheaf_kernel_step step)
+{
+    if (plan->step_count >= SHEAF_KERNEL_STEPS_MAX)
+        return -E2BIG;
+    step.function = function;
+    step.args_bytes = sheaf_kernel_functions[function].args_bytes;
+    memcpy(step.args, args, step.args_bytes);
+    plan->steps[plan->step_count++] = step;
+    return 0;
+}
+
+int plan_append_blocks(struct sheaf_kernel_plan *plan, enum kernel_function_index function, const void *args,
+                       uint32_t blocks_x, uint32_t blocks_y)
+{
+    struct sheaf_kernel_step step = {.grid = {blocks_x, blocks_y, 1}, .block = {PLAN_BLOCK_THREADS, 1, 1}};
+    return step_append(plan, function, args, step);
+}
+
 int plan_append(struct sheaf_kernel_plan *plan, enum kernel_function_index function, const void *args, uint32_t width,
                 uint32_t height)
 {
     enum { BLOCK_WIDTH = 32, BLOCK_HEIGHT = 8 };
-    if (plan->step_count >= SHEAF_KERNEL_STEPS_MAX)
-        return -ENOSPC;
-    struct sheaf_kernel_step *step = &plan->steps[plan->step_count++];
-    *step = (struct sheaf_kernel_step){
-        .function = function,
-        .args_bytes = sheaf_kernel_functions[function].args_bytes,
+    struct sheaf_kernel_step step = {
         .grid = {(width + BLOCK_WIDTH - 1) / BLOCK_WIDTH, (height + BLOCK_HEIGHT - 1) / BLOCK_HEIGHT, 1},
         .block = {BLOCK_WIDTH, BLOCK_HEIGHT, 1},
     };
-    memcpy(step->args, args, step->args_bytes);
-    return 0;
+    return step_append(plan, function, args, step);
+}
+
+int plan_clear(struct sheaf_kernel_plan *plan, void *words, uint64_t count)
+{
+    struct clear_args args = {words, count};
+    return plan_append_blocks(plan, FUNCTION_clear, &args, 1, 1);
 }

@@ -13,7 +13,7 @@ static int16_t fixed(double value, int bits)
 
 /* BT.601-7 2.5.1 and BT.709-6 3.2: what red and blue weigh in luma; green weighs the rest. Chroma is B - Y and R - Y,
  * each divided so that it reaches from -1/2 to 1/2. */
-static struct colour colour_coefficients(uint32_t matrix)
+struct colour colour_coefficients(uint32_t matrix)
 {
     double kr = matrix == SHEAF_MATRIX_BT709 ? 0.2126 : 0.299, kb = matrix == SHEAF_MATRIX_BT709 ? 0.0722 : 0.114;
     double kg = 1 - kr - kb, y_range = matrix == SHEAF_MATRIX_JPEG ? 1 : 219.0 / 255;

@@ -21,3 +21,5 @@
 
 #include "kernels/device_convert.cuh"
 #include "kernels/device_resize.cuh"
+
+#include "kernels/device_measure.cuh"

@@ -1,167 +1,219 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <stdlib.h>
+#include <math.h>
 #include <string.h>
 
-#include "kernels/check.h"
-#include "kernels/rows.h"
+#include "kernels/scale.h"
 
-/* A plane of samples to be scaled: all of a picture, or luma or chroma of NV12. */
-struct plane_pair {
-    const uint8_t *in;
-    uint8_t *out;
-    uint64_t in_stride, out_stride;
-    uint32_t in_width, in_height, width, height, channels;
-};
+/* ---- resize and letterbox: planes to places in planes ---- */
 
-static uint32_t planes_of(const struct sheaf_image *in, const struct sheaf_image *out, struct plane_pair *planes)
+/* The launch for a plane, which also says all that the host needs. */
+static struct resize_args plane_args(const struct plane_scale *scale, uint8_t *out, uint64_t out_stride, uint32_t width,
+                                     uint32_t height)
 {
-    struct picture_view from = picture_view(in), to = picture_view(out);
-    planes[0] = (struct plane_pair){from.data, to.data,    from.stride,
-                                    to.stride, from.width, from.height,
-                                    to.width,  to.height,  format_channels(in->format)};
-    if (in->format != SHEAF_IMAGE_NV12)
-        return 1;
-    planes[1] = (struct plane_pair){
-        from.chroma,           to.chroma,          from.stride,         to.stride, (from.width + 1) / 2,
-        (from.height + 1) / 2, (to.width + 1) / 2, (to.height + 1) / 2, 2};
-    return 2;
+    return (struct resize_args){.scale = *scale,
+                                .out = out,
+                                .out_stride = out_stride,
+                                .out_width = width,
+                                .out_height = height,
+                                .width = width,
+                                .height = height};
 }
 
-/* ---- bilinear ---- */
-
-/* The step is rounded to 2^-33 pixels, so that the last place is off by less than 2^-17 of a pixel. */
-static struct bilinear_axis bilinear_axis(uint32_t in, uint32_t out)
-{
-    int64_t step = (int64_t)((((uint64_t)in << 32) + out / 2) / out);
-    return (struct bilinear_axis){step, (step - ((int64_t)1 << 32)) / 2, (int64_t)(in - 1) << 32};
-}
-
-static struct bilinear_args bilinear_args(const struct plane_pair *plane)
-{
-    return (struct bilinear_args){.in = plane->in,
-                                  .out = plane->out,
-                                  .in_stride = plane->in_stride,
-                                  .out_stride = plane->out_stride,
-                                  .width = plane->width,
-                                  .height = plane->height,
-                                  .channels = plane->channels,
-                                  .x = bilinear_axis(plane->in_width, plane->width),
-                                  .y = bilinear_axis(plane->in_height, plane->height)};
-}
-
-/* First down into a row as wide as the input, then across. */
-static int plane_bilinear(const struct plane_pair *plane)
-{
-    const struct kernel_rows *rows = kernel_rows();
-    struct bilinear_args args = bilinear_args(plane);
-    uint32_t channels = args.channels, samples = plane->in_width * channels;
-    uint32_t *at = malloc(args.width * sizeof *at);
-    int16_t *weight = malloc(args.width * sizeof *weight), weight_y;
-    int16_t *row = malloc((samples + channels) * sizeof *row + 64);
-    int status = at && weight && row ? 0 : -ENOMEM;
-    for (uint32_t x = 0; x < args.width && status == 0; x++)
-        at[x] = bilinear_place(&args.x, x, &weight[x]) * channels * (uint32_t)sizeof *row;
-    for (uint32_t y = 0; y < args.height && status == 0; y++) {
-        const uint8_t *upper = args.in + bilinear_place(&args.y, y, &weight_y) * args.in_stride;
-        rows->blend_rows(upper, weight_y ? upper + args.in_stride : upper, weight_y, row, samples);
-        memcpy(row + samples, row + samples - channels, channels * sizeof *row);
-        rows->blend_across[channels](row, at, weight, args.out + y * args.out_stride, args.width);
-    }
-    free(at);
-    free(weight);
-    free(row);
-    return status;
-}
-
-/* ---- area ---- */
-
-static uint32_t common_factor(uint32_t a, uint32_t b)
-{
-    while (b != 0) {
-        uint32_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
-static struct area_args area_args(const struct plane_pair *plane)
-{
-    uint32_t factor_x = common_factor(plane->in_width, plane->width);
-    uint32_t factor_y = common_factor(plane->in_height, plane->height);
-    struct area_args args = {.in = plane->in,
-                             .out = plane->out,
-                             .in_stride = plane->in_stride,
-                             .out_stride = plane->out_stride,
-                             .in_width = plane->in_width,
-                             .in_height = plane->in_height,
-                             .width = plane->width,
-                             .height = plane->height,
-                             .channels = plane->channels,
-                             .x = {plane->in_width / factor_x, plane->width / factor_x},
-                             .y = {plane->in_height / factor_y, plane->height / factor_y}};
-    args.total = (uint64_t)args.x.in * args.y.in;
-    args.inverse = args.total > 1 ? UINT64_MAX / args.total + 1 : 0;
-    return args;
-}
-
-/* First down into sums of weighted rows, at most 255 * 65535 each, then across. */
-static int plane_area(const struct plane_pair *plane)
-{
-    const struct kernel_rows *rows = kernel_rows();
-    struct area_args args = area_args(plane);
-    uint32_t samples = args.in_width * args.channels;
-    uint32_t *sums = malloc(samples * sizeof *sums);
-    if (!sums)
-        return -ENOMEM;
-    for (uint32_t y = 0; y < args.height; y++) {
-        uint32_t first = area_first(&args.y, y), weight;
-        for (uint32_t at = first; at < args.in_height && (weight = area_weight(&args.y, y, at)) > 0; at++)
-            rows->area_add(args.in + at * args.in_stride, weight, at == first, sums, samples);
-        rows->area_across[args.channels](sums, &args, args.out + y * args.out_stride);
-    }
-    free(sums);
-    return 0;
-}
-
-/* ---- the call ---- */
-
-static int resize_check(const struct sheaf_image *in, const struct sheaf_image *out, uint32_t filter)
+static int resize_prepare(const struct sheaf_image *in, const struct sheaf_image *out, uint32_t filter,
+                          struct resize_args planes[2])
 {
     int status = images_check(in, out);
     if (status < 0)
         return status;
     if (filter > SHEAF_FILTER_AREA || in->matrix != out->matrix)
         return -EINVAL;
-    return in->format == out->format ? 0 : -ENOTSUP;
+    if (in->format != out->format)
+        return -ENOTSUP;
+    struct picture_view from = picture_view(in), to = picture_view(out);
+    uint32_t half_width = (to.width + 1) / 2, half_height = (to.height + 1) / 2;
+    struct plane_scale scale = picture_scale(&from, filter, to.width, to.height);
+    planes[0] = plane_args(&scale, to.data, to.stride, to.width, to.height);
+    if (in->format != SHEAF_IMAGE_NV12)
+        return 1;
+    scale = chroma_scale(&from, filter, half_width, half_height);
+    planes[1] = plane_args(&scale, to.chroma, to.stride, half_width, half_height);
+    return 2;
+}
+
+static int letterbox_prepare(const struct sheaf_image *in, const struct sheaf_image *out, uint32_t filter,
+                             const uint8_t fill[4], struct resize_args planes[2])
+{
+    struct sheaf_rectangle place;
+    int status = resize_prepare(in, out, filter, planes);
+    if (status < 0)
+        return status;
+    if (in->format == SHEAF_IMAGE_NV12)
+        return -ENOTSUP;
+    sheaf_letterbox(in->width, in->height, out->width, out->height, &place);
+    struct picture_view from = picture_view(in);
+    planes->scale = picture_scale(&from, filter, place.width, place.height);
+    planes->x = place.x;
+    planes->y = place.y;
+    planes->width = place.width;
+    planes->height = place.height;
+    memcpy(planes->fill, fill, sizeof planes->fill);
+    return 1;
+}
+
+static void fill_pixels(const struct resize_args *args, uint8_t *row, uint32_t from, uint32_t to)
+{
+    uint32_t channels = args->scale.channels;
+    for (uint32_t x = from; x < to; x++)
+        memcpy(row + (size_t)x * channels, args->fill, channels);
+}
+
+static int plane_resize(const struct resize_args *args)
+{
+    struct scaler scaler;
+    int status = scaler_open(&scaler, &args->scale, args->width);
+    for (uint32_t y = 0; y < args->out_height && status == 0; y++) {
+        uint8_t *row = args->out + y * args->out_stride;
+        if (y < args->y || y - args->y >= args->height) {
+            fill_pixels(args, row, 0, args->out_width);
+            continue;
+        }
+        fill_pixels(args, row, 0, args->x);
+        scaler_row(&scaler, y - args->y, row + (size_t)args->x * args->scale.channels);
+        fill_pixels(args, row, args->x + args->width, args->out_width);
+    }
+    scaler_close(&scaler);
+    return status;
+}
+
+static int planes_resize(const struct resize_args *planes, int count)
+{
+    int status = count < 0 ? count : 0;
+    for (int i = 0; i < count && status == 0; i++)
+        status = plane_resize(&planes[i]);
+    return status;
+}
+
+/* A few output pixels of a large picture get a block each instead of a thread. */
+static int planes_plan(const struct resize_args *planes, int count, struct sheaf_kernel_plan *plan)
+{
+    enum { FEW_PIXELS = 4096, MUCH_EACH = 512 };
+    int status = count < 0 ? count : 0;
+    for (int i = 0; i < count && status == 0; i++) {
+        const struct plane_scale *scale = &planes[i].scale;
+        uint64_t pixels = (uint64_t)planes[i].out_width * planes[i].out_height;
+        bool is_few = scale->filter == SHEAF_FILTER_AREA && pixels <= FEW_PIXELS &&
+                      (uint64_t)scale->in_width * scale->in_height / pixels >= MUCH_EACH;
+        status = is_few ? plan_append_blocks(plan, FUNCTION_resize_few, &planes[i], planes[i].out_width,
+                                             planes[i].out_height)
+                        : plan_append(plan, FUNCTION_resize, &planes[i], planes[i].out_width, planes[i].out_height);
+    }
+    return status;
 }
 
 int sheaf_kernel_resize(const struct sheaf_image *in, const struct sheaf_image *out, uint32_t filter)
 {
-    struct plane_pair planes[2];
-    int status = resize_check(in, out, filter);
-    if (status < 0)
-        return status;
-    for (uint32_t i = 0, count = planes_of(in, out, planes); i < count && status == 0; i++)
-        status = filter == SHEAF_FILTER_AREA ? plane_area(&planes[i]) : plane_bilinear(&planes[i]);
-    return status;
+    struct resize_args planes[2];
+    return planes_resize(planes, resize_prepare(in, out, filter, planes));
 }
 
 int sheaf_plan_resize(const struct sheaf_image *in, const struct sheaf_image *out, uint32_t filter,
                       struct sheaf_kernel_plan *plan)
 {
-    struct plane_pair planes[2];
-    int status = resize_check(in, out, filter);
+    struct resize_args planes[2];
+    return planes_plan(planes, resize_prepare(in, out, filter, planes), plan);
+}
+
+int sheaf_kernel_letterbox(const struct sheaf_image *in, const struct sheaf_image *out, uint32_t filter,
+                           const uint8_t fill[4])
+{
+    struct resize_args planes[2];
+    return planes_resize(planes, letterbox_prepare(in, out, filter, fill, planes));
+}
+
+int sheaf_plan_letterbox(const struct sheaf_image *in, const struct sheaf_image *out, uint32_t filter,
+                         const uint8_t fill[4], struct sheaf_kernel_plan *plan)
+{
+    struct resize_args planes[2];
+    return planes_plan(planes, letterbox_prepare(in, out, filter, fill, planes), plan);
+}
+
+/* Of a side that is to shrink as the other from `in` to `out` does. */
+static uint32_t shrunk(uint32_t side, uint32_t in, uint32_t out)
+{
+    uint64_t to = ((uint64_t)side * out * 2 + in) / (2 * (uint64_t)in);
+    return to > 0 ? (uint32_t)to : 1;
+}
+
+int sheaf_letterbox(uint32_t in_width, uint32_t in_height, uint32_t width, uint32_t height,
+                    struct sheaf_rectangle *ret_place)
+{
+    if (in_width == 0 || in_height == 0 || width == 0 || height == 0)
+        return -EINVAL;
+    if (in_width > SHEAF_IMAGE_SIDE_MAX || in_height > SHEAF_IMAGE_SIDE_MAX || width > SHEAF_IMAGE_SIDE_MAX ||
+        height > SHEAF_IMAGE_SIDE_MAX)
+        return -ERANGE;
+    struct sheaf_rectangle place = {0, 0, width, height};
+    if ((uint64_t)in_height * width <= (uint64_t)in_width * height)
+        place.height = shrunk(in_height, in_width, width);
+    else
+        place.width = shrunk(in_width, in_height, height);
+    place.x = (width - place.width) / 2;
+    place.y = (height - place.height) / 2;
+    *ret_place = place;
+    return 0;
+}
+
+/* ---- turning ---- */
+
+/* The output's middle is the input's. The cosine and sine are rounded to 2^-32, so that places up to 2^15 pixels from
+ * the middle are off by less than 2^-16. */
+static struct turn turn_of(uint32_t in_width, uint32_t in_height, uint32_t width, uint32_t height, int32_t slope)
+{
+    double tangent = slope / 65536.0, cosine = 1 / sqrt(1 + tangent * tangent);
+    int64_t c = llround(cosine * 4294967296.0), s = llround(cosine * tangent * 4294967296.0);
+    int64_t left = 1 - (int64_t)width, up = 1 - (int64_t)height; /* twice, from the middle */
+    return (struct turn){.x_x = c,
+                         .x_y = -s,
+                         .y_x = s,
+                         .y_y = c,
+                         .x_0 = (c * left - s * up + (((int64_t)in_width - 1) << 32)) / 2,
+                         .y_0 = (s * left + c * up + (((int64_t)in_height - 1) << 32)) / 2};
+}
+
+static int rotate_prepare(const struct sheaf_image *in, const struct sheaf_image *out, int32_t slope, uint8_t fill,
+                          struct rotate_args *args)
+{
+    int status = images_check(in, out);
     if (status < 0)
         return status;
-    for (uint32_t i = 0, count = planes_of(in, out, planes); i < count && status == 0; i++) {
-        struct bilinear_args bilinear = bilinear_args(&planes[i]);
-        struct area_args area = area_args(&planes[i]);
-        bool is_area = filter == SHEAF_FILTER_AREA;
-        status =
-            plan_append(plan, is_area ? FUNCTION_area : FUNCTION_bilinear,
-                        is_area ? (const void *)&area : (const void *)&bilinear, planes[i].width, planes[i].height);
-    }
+    if (in->format != SHEAF_IMAGE_GRAY || out->format != SHEAF_IMAGE_GRAY)
+        return -ENOTSUP;
+    if (slope < -65536 || slope > 65536 || in->width != out->width || in->height != out->height)
+        return -EINVAL;
+    *args = (struct rotate_args){.in = plane_view(in),
+                                 .out = out->data,
+                                 .out_stride = out->stride_bytes,
+                                 .width = out->width,
+                                 .height = out->height,
+                                 .fill = fill,
+                                 .turn = turn_of(in->width, in->height, out->width, out->height, slope)};
+    return 0;
+}
+
+int sheaf_kernel_rotate(const struct sheaf_image *in, const struct sheaf_image *out, int32_t slope, uint8_t fill)
+{
+    struct rotate_args args;
+    int status = rotate_prepare(in, out, slope, fill, &args);
+    for (uint32_t y = 0; status == 0 && y < args.height; y++)
+        kernel_rows()->rotate_row(&args, y, args.out + y * args.out_stride);
     return status;
+}
+
+int sheaf_plan_rotate(const struct sheaf_image *in, const struct sheaf_image *out, int32_t slope, uint8_t fill,
+                      struct sheaf_kernel_plan *plan)
+{
+    struct rotate_args args;
+    int status = rotate_prepare(in, out, slope, fill, &args);
+    return status < 0 ? status : plan_append(plan, FUNCTION_rotate, &args, args.width, args.height);
 }

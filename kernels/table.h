@@ -28,7 +28,7 @@
 extern "C" {
 #endif
 
-enum { SHEAF_KERNEL_ARGS_BYTES_MAX = 256, SHEAF_KERNEL_STEPS_MAX = 12 };
+enum { SHEAF_KERNEL_ARGS_BYTES_MAX = 512, SHEAF_KERNEL_STEPS_MAX = 12 };
 
 /* A function of the fatbin; its name is what cuModuleGetFunction takes. Step.function counts in this table. */
 struct sheaf_kernel_function {
@@ -52,8 +52,9 @@ struct sheaf_kernel_step {
 };
 
 /* `scratch` is memory of the device for values between steps, 16-byte aligned; it needs no contents. Where it does not
- * suffice, a function returns -ENOSPC with `scratch_bytes` as it must be; most need none. Steps are appended, so that
- * calls can be chained; the scratch memory of chained calls is shared, which is right as they run in order. */
+ * suffice, a function returns -ENOSPC with `scratch_bytes` as it must be; most need none. -E2BIG: no more steps fit.
+ * Steps are appended, so that calls can be chained; the scratch memory of chained calls is shared, which is right as
+ * they run in order. */
 struct sheaf_kernel_plan {
     uint64_t scratch;
     uint64_t scratch_bytes;
@@ -65,6 +66,32 @@ struct sheaf_kernel_plan {
 int sheaf_plan_convert(const struct sheaf_image *in, const struct sheaf_image *out, struct sheaf_kernel_plan *plan);
 int sheaf_plan_resize(const struct sheaf_image *in, const struct sheaf_image *out, uint32_t filter,
                       struct sheaf_kernel_plan *plan);
+int sheaf_plan_letterbox(const struct sheaf_image *in, const struct sheaf_image *out, uint32_t filter,
+                         const uint8_t fill[4], struct sheaf_kernel_plan *plan);
+int sheaf_plan_rotate(const struct sheaf_image *in, const struct sheaf_image *out, int32_t slope, uint8_t fill,
+                      struct sheaf_kernel_plan *plan);
+int sheaf_plan_tensor(const struct sheaf_image *in, uint32_t width, uint32_t height,
+                      const struct sheaf_normalise *normalise, void *out, uint64_t out_bytes,
+                      struct sheaf_kernel_plan *plan);
+int sheaf_plan_threshold(const struct sheaf_image *in, const struct sheaf_image *out, uint32_t threshold,
+                         struct sheaf_kernel_plan *plan);
+int sheaf_plan_sauvola(const struct sheaf_image *in, const struct sheaf_image *out, uint32_t radius, uint32_t k_256,
+                       struct sheaf_kernel_plan *plan);
+/* Results below are at addresses of the device, aligned to their types. The threshold may be NULL. */
+int sheaf_plan_otsu(const struct sheaf_image *in, const struct sheaf_image *out, uint32_t *threshold,
+                    struct sheaf_kernel_plan *plan);
+int sheaf_plan_histogram(const struct sheaf_image *in, uint32_t *counts, struct sheaf_kernel_plan *plan);
+int sheaf_plan_histogram_distance(const uint32_t *a, const uint32_t *b, uint32_t *distance,
+                                  struct sheaf_kernel_plan *plan);
+/* `sum` and `squares`, or `sum` alone, as the first members of the host's structs: the counts are known beforehand. */
+int sheaf_plan_sharpness(const struct sheaf_image *in, struct sheaf_sharpness *sharpness,
+                         struct sheaf_kernel_plan *plan);
+int sheaf_plan_ssim(const struct sheaf_image *a, const struct sheaf_image *b, struct sheaf_ssim *ssim,
+                    struct sheaf_kernel_plan *plan);
+int sheaf_plan_skew(const struct sheaf_image *in, uint32_t threshold, uint32_t max_slope, struct sheaf_skew *skew,
+                    struct sheaf_kernel_plan *plan);
+int sheaf_plan_dhash(const struct sheaf_image *in, uint64_t *hash, struct sheaf_kernel_plan *plan);
+int sheaf_plan_phash(const struct sheaf_image *in, uint64_t *hash, struct sheaf_kernel_plan *plan);
 
 #ifdef __cplusplus
 }

@@ -25,8 +25,11 @@ typedef int (*picture_plan)(const void *cookie, const struct sheaf_image *in, st
 void picture_everywhere(picture_call call, picture_plan plan, const void *cookie, const struct sheaf_image *in,
                         struct sheaf_image *out);
 
-/* Memory for a plan's scratch, filled with garbage: asks how much it takes, and calls again. */
-void plan_make(picture_plan plan, const void *cookie, const struct sheaf_image *in, struct sheaf_image *out,
-               struct sheaf_kernel_plan *ret_plan);
+/* The same for a call whose result is `bytes` at `result`; of a device's, the first `compared` count. */
+typedef int (*value_call)(const void *cookie, const struct sheaf_image *in, void *result);
+typedef int (*value_plan)(const void *cookie, const struct sheaf_image *in, void *result,
+                          struct sheaf_kernel_plan *plan);
+void value_everywhere(value_call call, value_plan plan, const void *cookie, const struct sheaf_image *in, void *result,
+                      size_t bytes, size_t compared);
 
 #endif

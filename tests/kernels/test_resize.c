@@ -1,49 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Resizing: against double precision, between instruction sets, and host against device code. */
 #include "kernels_test.h"
+#include "reference.h"
 
 #include <math.h>
-
-/* Samples of a plane: the picture itself, or the chroma of NV12 as a picture of its own. */
-static double sample(const struct sheaf_image *image, uint32_t x, uint32_t y, uint32_t channel)
-{
-    if (image->format == SHEAF_IMAGE_NV12 && channel > 0)
-        return picture_sample(image, 2 * x, 2 * y, channel);
-    return picture_sample(image, x, y, channel);
-}
-
-struct axis {
-    uint32_t in, out;
-};
-
-/* The weight of input pixel `at` for output pixel i. */
-static double bilinear_weight(struct axis axis, uint32_t i, uint32_t at)
-{
-    double place = (i + 0.5) * axis.in / axis.out - 0.5;
-    place = fmin(fmax(place, 0), axis.in - 1);
-    return fmax(0, 1 - fabs(place - at));
-}
-
-static double area_part(struct axis axis, uint32_t i, uint32_t at)
-{
-    double begin = (double)i * axis.in / axis.out, end = (double)(i + 1) * axis.in / axis.out;
-    return fmax(0, fmin(end, at + 1.0) - fmax(begin, at)) / (end - begin);
-}
-
-static double exact(const struct sheaf_image *in, struct axis ax, struct axis ay, uint32_t x, uint32_t y,
-                    uint32_t channel, uint32_t filter)
-{
-    double (*weight)(struct axis, uint32_t, uint32_t) = filter == SHEAF_FILTER_AREA ? area_part : bilinear_weight;
-    double sum = 0, middle_x = (x + 0.5) * ax.in / ax.out, middle_y = (y + 0.5) * ay.in / ay.out;
-    double reach_x = fmax(1, 0.5 * ax.in / ax.out) + 1, reach_y = fmax(1, 0.5 * ay.in / ay.out) + 1;
-    for (int64_t at_y = (int64_t)fmax(0, middle_y - reach_y); at_y < ay.in && at_y <= middle_y + reach_y; at_y++) {
-        double down = weight(ay, y, (uint32_t)at_y);
-        for (int64_t at_x = (int64_t)fmax(0, middle_x - reach_x);
-             at_x < ax.in && at_x <= middle_x + reach_x && down > 0; at_x++)
-            sum += down * weight(ax, x, (uint32_t)at_x) * sample(in, (uint32_t)at_x, (uint32_t)at_y, channel);
-    }
-    return sum;
-}
 
 static void check_pixel(const struct sheaf_image *in, const struct sheaf_image *out, uint32_t filter, uint32_t x,
                         uint32_t y, uint32_t channel)
@@ -56,7 +16,8 @@ static void check_pixel(const struct sheaf_image *in, const struct sheaf_image *
         x /= 2;
         y /= 2;
     }
-    double want = exact(in, ax, ay, x, y, channel, filter), got = sample(out, x, y, channel);
+    double want = reference_scaled(in, ax, ay, x, y, channel, filter);
+    double got = is_chroma ? picture_sample(out, 2 * x, 2 * y, channel) : picture_sample(out, x, y, channel);
     double allowed = filter == SHEAF_FILTER_AREA ? 0.5 + 1e-6 : 0.54;
     if (fabs(got - want) > allowed)
         fail_msg("%u x %u to %u x %u, format %u, filter %u, at %u, %u, channel %u: %g, exact %.9g", in->width,
@@ -131,12 +92,122 @@ static void test_identity(void **unused)
         }
 }
 
+struct letterboxing {
+    uint32_t filter;
+    uint8_t fill[4];
+};
+
+static int letterbox(const void *cookie, const struct sheaf_image *in, struct sheaf_image *out)
+{
+    const struct letterboxing *how = cookie;
+    return sheaf_kernel_letterbox(in, out, how->filter, how->fill);
+}
+
+static int plan_letterbox(const void *cookie, const struct sheaf_image *in, struct sheaf_image *out,
+                          struct sheaf_kernel_plan *plan)
+{
+    const struct letterboxing *how = cookie;
+    return sheaf_plan_letterbox(in, out, how->filter, how->fill, plan);
+}
+
+static void check_letterbox(const struct sheaf_image *in, const struct sheaf_image *out, const struct letterboxing *how)
+{
+    struct sheaf_rectangle place;
+    uint32_t channels = in->format == SHEAF_IMAGE_GRAY ? 1 : in->format == SHEAF_IMAGE_RGB ? 3 : 4;
+    assert_int_equal(sheaf_letterbox(in->width, in->height, out->width, out->height, &place), 0);
+    double scale = fmin((double)out->width / in->width, (double)out->height / in->height);
+    assert_true(fabs(place.width - in->width * scale) <= 0.5 + 1e-9 || place.width == 1);
+    assert_true(fabs(place.height - in->height * scale) <= 0.5 + 1e-9 || place.height == 1);
+    assert_true(place.width == out->width || place.height == out->height);
+    assert_true(place.x == (out->width - place.width) / 2 && place.y == (out->height - place.height) / 2);
+    for (uint32_t i = 0; i < 200; i++) {
+        uint32_t x = random_below(out->width), y = random_below(out->height), c = random_below(channels);
+        double got = picture_sample(out, x, y, c), want = how->fill[c];
+        bool inside = x - place.x < place.width && y - place.y < place.height;
+        if (inside)
+            want = reference_scaled(in, (struct axis){in->width, place.width}, (struct axis){in->height, place.height},
+                                    x - place.x, y - place.y, c, how->filter);
+        assert_true(fabs(got - want) <= (inside ? 0.54 : 0));
+    }
+}
+
+static void test_letterbox(void **unused)
+{
+    for (uint32_t i = 0, cases = test_cases(300); i < cases; i++) {
+        random_begin(i);
+        uint32_t format = 1 + i % 3;
+        struct sheaf_image in = picture_create(random_side(400), random_side(200), format, 0);
+        struct sheaf_image out = picture_create(random_side(300), random_side(300), format, 0);
+        struct letterboxing how = {i / 3 % 2, {10, 200, 31, 77}};
+        picture_everywhere(letterbox, plan_letterbox, &how, &in, &out);
+        check_letterbox(&in, &out, &how);
+        picture_destroy(&in);
+        picture_destroy(&out);
+    }
+}
+
+struct turning {
+    int32_t slope;
+    uint8_t fill;
+};
+
+static int rotate(const void *cookie, const struct sheaf_image *in, struct sheaf_image *out)
+{
+    const struct turning *how = cookie;
+    return sheaf_kernel_rotate(in, out, how->slope, how->fill);
+}
+
+static int plan_rotate(const void *cookie, const struct sheaf_image *in, struct sheaf_image *out,
+                       struct sheaf_kernel_plan *plan)
+{
+    const struct turning *how = cookie;
+    return sheaf_plan_rotate(in, out, how->slope, how->fill, plan);
+}
+
+static double pixel_or_fill(const struct sheaf_image *in, double x, double y, double fill)
+{
+    return x >= 0 && y >= 0 && x < in->width && y < in->height ? picture_sample(in, (uint32_t)x, (uint32_t)y, 0) : fill;
+}
+
+static void check_turned(const struct sheaf_image *in, const struct sheaf_image *out, struct turning how)
+{
+    double angle = atan(how.slope / 65536.0);
+    for (uint32_t i = 0; i < 200; i++) {
+        uint32_t at_x = random_below(in->width), at_y = random_below(in->height);
+        double dx = at_x - (in->width - 1) / 2.0, dy = at_y - (in->height - 1) / 2.0;
+        double x = cos(angle) * dx - sin(angle) * dy + (in->width - 1) / 2.0, px = x - floor(x);
+        double y = sin(angle) * dx + cos(angle) * dy + (in->height - 1) / 2.0, py = y - floor(y);
+        double a = pixel_or_fill(in, floor(x), floor(y), how.fill),
+               b = pixel_or_fill(in, floor(x) + 1, floor(y), how.fill);
+        double c = pixel_or_fill(in, floor(x), floor(y) + 1, how.fill);
+        double d = pixel_or_fill(in, floor(x) + 1, floor(y) + 1, how.fill);
+        double want = (a * (1 - px) + b * px) * (1 - py) + (c * (1 - px) + d * px) * py;
+        if (fabs(want - picture_sample(out, at_x, at_y, 0)) > 0.6)
+            fail_msg("slope %d at %u, %u: %u, exact %g", how.slope, at_x, at_y, picture_sample(out, at_x, at_y, 0),
+                     want);
+    }
+}
+
+static void test_rotate(void **unused)
+{
+    for (uint32_t i = 0, cases = test_cases(300); i < cases; i++) {
+        random_begin(i);
+        uint32_t width = random_side(900), height = random_side(400);
+        struct sheaf_image in = picture_create(width, height, 1, 0), out = picture_create(width, height, 1, 0);
+        struct turning how = {(int32_t)random_below(131073) - 65536, (uint8_t)random_below(256)};
+        how.slope = i % 5 == 0 ? 0 : i % 5 == 1 ? how.slope / 16 : how.slope;
+        picture_everywhere(rotate, plan_rotate, &how, &in, &out);
+        check_turned(&in, &out, how);
+        picture_destroy(&in);
+        picture_destroy(&out);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random),
-        cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_identity),
+        cmocka_unit_test(test_random),    cmocka_unit_test(test_sizes),  cmocka_unit_test(test_identity),
+        cmocka_unit_test(test_letterbox), cmocka_unit_test(test_rotate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
