@@ -80,10 +80,13 @@ static void chroma_split(const uint8_t *restrict uv, int16_t *restrict u, int16_
     }
 }
 
+/* And zeros up to a multiple of LANES: what is worked on there may not overflow either. */
 static void chroma_double(const int16_t *restrict in, int16_t *restrict out, uint32_t pairs)
 {
     for (uint32_t i = 0; i < pairs; i++)
         out[2 * i] = out[2 * i + 1] = in[i];
+    for (uint32_t i = 2 * pairs; i % LANES != 0; i++)
+        out[i] = 0;
 }
 
 /* For each of n pairs. */
