@@ -11,6 +11,8 @@
 
 #include <stdint.h>
 
+#include <sheaf/status.h>
+
 struct timing_record {
     uint64_t start_ns, end_ns; /* CLOCK_MONOTONIC */
     uint32_t process, rows;
@@ -36,9 +38,9 @@ struct timing {
 
 uint64_t timing_now_ns(void);
 /* `trace` "" or NULL: none. A negative errno when it cannot be mapped. */
-int timing_open(struct timing *timing, const struct timing_cost *cost, const char *trace);
-void timing_close(struct timing *timing);
-void timing_work(struct timing *timing, uint32_t rows);
+SHEAF_API int timing_open(struct timing *timing, const struct timing_cost *cost, const char *trace);
+SHEAF_API void timing_close(struct timing *timing);
+SHEAF_API void timing_work(struct timing *timing, uint32_t rows);
 /* How many steps of the busy loop this machine does in a microsecond; asked once, and handed to all sides. */
 int64_t timing_steps_per_us(void);
 

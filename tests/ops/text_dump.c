@@ -14,42 +14,23 @@
  *   --output DIR  DIR/NAME.md and DIR/NAME.json for every file
  *   --times       to standard error: milliseconds of CPU per stage
  */
-#include <errno.h>
-#include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "ops/document.h"
-#include "ops/document_info.h"
 #include "ops/layout_document.h"
-#include "ops/operators.h"
 #include "ops/page_text.h"
+#include "tests/common/document_work.h"
 
 enum mode { MODE_MARKDOWN, MODE_JSON, MODE_PLAIN, MODE_PDFIUM, MODE_FILES };
-
-struct record {
-    void *data;
-    size_t bytes;
-};
-
-/* A list in memory, read by cursor. */
-struct sheaf_list {
-    struct record *records;
-    size_t count, next;
-};
 
 struct times {
     double open, load, extract, encode, assemble, write;
     long pages;
 };
 
-static struct sheaf_value answers[2];
-static void *memories[64];
 static struct times times;
 
 static double cpu_ms(void)
@@ -59,91 +40,9 @@ static double cpu_ms(void)
     return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
 }
 
-/* ---- the least host that doc.assemble needs ---- */
-
-static void *host_alloc(const struct sheaf_row *row, size_t bytes)
-{
-    (void)row;
-    for (size_t i = 0; i < 64; i++) {
-        if (!memories[i])
-            return memories[i] = malloc(bytes ? bytes : 1);
-    }
-    return NULL;
-}
-
-static void *host_resize(const struct sheaf_row *row, void *memory, size_t bytes)
-{
-    (void)row;
-    for (size_t i = 0; i < 64; i++) {
-        if (memories[i] == memory) {
-            void *moved = realloc(memory, bytes);
-            return moved ? memories[i] = moved : NULL;
-        }
-    }
-    return NULL;
-}
-
-static int host_answer(const struct sheaf_row *row, const struct sheaf_value *values, uint32_t count)
-{
-    (void)row;
-    memcpy(answers, values, count * sizeof *values);
-    return 0;
-}
-
-static int host_fail(const struct sheaf_row *row, enum sheaf_scope scope, enum sheaf_class class_id, const char *format,
-                     ...)
-{
-    va_list arguments;
-    (void)row, (void)scope, (void)class_id;
-    va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
-    va_end(arguments);
-    fputc('\n', stderr);
-    return 0;
-}
-
-static int host_list_next(struct sheaf_list *list, struct sheaf_value *ret_value)
-{
-    if (list->next == list->count)
-        return 0;
-    struct record *record = &list->records[list->next++];
-    *ret_value = (struct sheaf_value){.kind = SHEAF_RECORD, .data = record->data, .length_bytes = record->bytes};
-    return 1;
-}
-
-static void host_list_rewind(struct sheaf_list *list)
-{
-    list->next = 0;
-}
-
-static int host_list_error_next(struct sheaf_list *list, struct sheaf_list_error *ret_error)
-{
-    (void)list, (void)ret_error;
-    return 0;
-}
-
-static int host_cancelled(const struct sheaf_row *row)
-{
-    (void)row;
-    return 0;
-}
-
-static const struct sheaf_host host = {
-    .size = sizeof host,
-    .version = SHEAF_OPERATOR_ABI,
-    .alloc = host_alloc,
-    .resize = host_resize,
-    .answer = host_answer,
-    .fail = host_fail,
-    .list_next = host_list_next,
-    .list_rewind = host_list_rewind,
-    .list_error_next = host_list_error_next,
-    .cancelled = host_cancelled,
-};
-
 /* ---- pages ---- */
 
-static void read_page(struct document *document, int index, struct page_content *content, struct record *record)
+static void read_page(struct document *document, int index, struct page_content *content, struct document_page *record)
 {
     const struct pdfium *pdfium = document->pdfium;
     double began = cpu_ms();
@@ -188,7 +87,7 @@ static void print_pdfium_text(struct document *document)
     }
 }
 
-static void print_plain(struct record *records, int count)
+static void print_plain(struct document_page *records, int count)
 {
     static struct layout layout;
     static struct page_content content;
@@ -214,29 +113,6 @@ static void print_plain(struct record *records, int count)
     layout_document_fini(&all);
 }
 
-static int assemble(struct document *document, struct record *records, void *state)
-{
-    void *info;
-    size_t info_bytes;
-    if (document_info_encode(document, &info, &info_bytes))
-        return -ENOMEM;
-    struct sheaf_list pages = {records, (size_t)document->page_count, 0}, none = {NULL, 0, 0};
-    struct sheaf_value inputs[3] = {
-        {.kind = SHEAF_RECORD, .data = info, .length_bytes = info_bytes},
-        {.kind = SHEAF_LIST_OF(SHEAF_RECORD, 1), .list = &pages, .length_bytes = pages.count},
-        {.kind = SHEAF_LIST_OF(SHEAF_RECORD, 1), .list = &none},
-    };
-    uint64_t coordinate = 0;
-    struct sheaf_row row = {
-        .size = sizeof row, .key = 1, .coordinate = &coordinate, .depth = 1, .input_count = 3, .inputs = inputs};
-    char message[512];
-    double began = cpu_ms();
-    int status = operator_doc_assemble.run(state, &row, message);
-    times.assemble += cpu_ms() - began;
-    free(info);
-    return status;
-}
-
 static void write_file(const char *folder, const char *path, const char *extension, const struct sheaf_value *value)
 {
     const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
@@ -250,7 +126,7 @@ static void write_file(const char *folder, const char *path, const char *extensi
     }
 }
 
-static void give(enum mode mode, const char *folder, const char *path)
+static void give(enum mode mode, const char *folder, const char *path, const struct sheaf_value *answers)
 {
     double began = cpu_ms();
     if (mode == MODE_FILES) {
@@ -263,65 +139,56 @@ static void give(enum mode mode, const char *folder, const char *path)
     times.write += cpu_ms() - began;
 }
 
-static int dump(const struct pdfium *pdfium, struct document *document, enum mode mode, const char *folder,
-                const char *path, void *state)
+static int assemble(struct document_work *work, struct document_opened *opened, const struct document_page *pages,
+                    enum mode mode, const char *folder, const char *path)
+{
+    struct host_run run;
+    double began = cpu_ms();
+    int status = document_work_assemble(work, opened, pages, &run);
+    times.assemble += cpu_ms() - began;
+    if (status < 0)
+        return status;
+    give(mode, folder, path, run.outputs);
+    host_run_fini(&run);
+    return 0;
+}
+
+static int dump(struct document_work *work, struct document_opened *opened, enum mode mode, const char *folder,
+                const char *path)
 {
     static struct page_content content;
-    (void)pdfium;
+    struct document *document = document_work_inside(opened);
     if (mode == MODE_PDFIUM) {
         print_pdfium_text(document);
         return 0;
     }
-    struct record *records = calloc((size_t)document->page_count + 1, sizeof *records);
+    struct document_page *records = calloc((size_t)document->page_count + 1, sizeof *records);
     for (int index = 0; index < document->page_count; index++)
         read_page(document, index, &content, &records[index]);
     int status = 0;
-    if (mode == MODE_PLAIN) {
+    if (mode == MODE_PLAIN)
         print_plain(records, document->page_count);
-    } else {
-        status = assemble(document, records, state);
-        if (!status)
-            give(mode, folder, path);
-    }
+    else
+        status = assemble(work, opened, records, mode, folder, path);
     for (int index = 0; index < document->page_count; index++)
         free(records[index].data);
     free(records);
-    for (size_t i = 0; i < 64; i++) {
-        free(memories[i]);
-        memories[i] = NULL;
-    }
-    memset(answers, 0, sizeof answers);
     return status;
 }
 
 /* Reads the file and opens it; the plain way, without the operators' cache. */
-static int dump_file(const struct pdfium *pdfium, enum mode mode, const char *folder, const char *path, void *state)
+static int dump_file(struct document_work *work, enum mode mode, const char *folder, const char *path)
 {
-    struct stat about;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &about)) {
-        perror(path);
-        if (fd >= 0)
-            close(fd);
-        return 1;
-    }
+    int status;
     double began = cpu_ms();
-    size_t size = (size_t)about.st_size;
-    char *data = malloc(size + 1);
-    ssize_t got = read(fd, data, size);
-    close(fd);
-    struct document document = {.pdfium = pdfium, .format = DOCUMENT_PDF, .page_index = -1, .descriptor = -1};
-    document.pdf = got == (ssize_t)size ? pdfium->FPDF_LoadMemDocument64(data, size, NULL) : NULL;
-    if (!document.pdf) {
-        fprintf(stderr, "%s: %s\n", path, pdfium_error_text(pdfium->FPDF_GetLastError()));
-        free(data);
+    struct document_opened *opened = document_work_open(work, path, &status);
+    times.open += cpu_ms() - began;
+    if (!opened) {
+        fprintf(stderr, "%s: %s\n", path, strerror(-status));
         return 1;
     }
-    document.page_count = pdfium->FPDF_GetPageCount(document.pdf);
-    times.open += cpu_ms() - began;
-    int status = dump(pdfium, &document, mode, folder, path, state);
-    pdfium->FPDF_CloseDocument(document.pdf);
-    free(data);
+    status = dump(work, opened, mode, folder, path);
+    document_work_close(opened);
     return status != 0;
 }
 
@@ -331,8 +198,6 @@ int main(int count, char **arguments)
     const char *folder = NULL;
     bool show_times = false;
     char error[1024];
-    const struct pdfium *pdfium;
-    void *state;
     int failed = 0, first = 1;
     for (; first < count && arguments[first][0] == '-'; first++) {
         if (!strcmp(arguments[first], "--json"))
@@ -353,17 +218,14 @@ int main(int count, char **arguments)
         fprintf(stderr, "usage: text_dump [--plain | --json | --pdfium | --output DIR] [--times] FILE...\n");
         return 2;
     }
-    if (pdfium_load(NULL, error, sizeof error, &pdfium)) {
+    struct document_work *work = document_work_create(error, sizeof error);
+    if (!work) {
         fprintf(stderr, "%s\n", error);
         return 77;
     }
-    fonts_install(pdfium, NULL);
-    struct sheaf_open open = {.size = sizeof open, .host = &host, .error = error, .error_bytes = sizeof error};
-    if (operator_doc_assemble.open(&open, &state))
-        return 1;
     for (int i = first; i < count; i++)
-        failed |= dump_file(pdfium, mode, folder, arguments[i], state);
-    operator_doc_assemble.close(state);
+        failed |= dump_file(work, mode, folder, arguments[i]);
+    document_work_destroy(work);
     if (show_times)
         fprintf(stderr, "pages %ld ms: open %.1f load %.1f extract %.1f encode %.1f assemble %.1f write %.1f\n",
                 times.pages, times.open, times.load, times.extract, times.encode, times.assemble, times.write);
