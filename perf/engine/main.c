@@ -12,7 +12,7 @@
 
 static const char usage_text[] =
     "use: perf_pages engine|twin [--list NAME[/K] | --documents N --pages N] [--workers N] [--batch N] [options]\n"
-    "     perf_pages lists | steps\n"
+    "     perf_pages counts [--list NAME[/K]] | lists | steps\n"
     "\n"
     "Pages that take a stated time, through the engine or through processes without one; a JSON object comes out.\n"
     "  --list NAME[/K]     a page list of the experiments (C48 ... CTOP8); of it every K-th document\n"
@@ -23,7 +23,8 @@ static const char usage_text[] =
     "  --fail-every N      the first page of every N-th document fails\n"
     "  --trace FILE, --events   times of batches, times of documents\n"
     "  --plugin FILE, --memory BYTES, --window N\n"
-    "lists: the page lists with their sums; steps: steps of the busy loop in a microsecond here\n";
+    "counts: pages of each document; lists: the page lists with their sums; steps: steps of the busy loop in a "
+    "microsecond here\n";
 
 double pages_now_s(void)
 {
@@ -94,6 +95,13 @@ static int print_lists(void)
         free(page_list_make((enum page_list)list, &documents, &pages));
         printf("%s %u %llu\n", page_list_name((enum page_list)list), documents, (unsigned long long)pages);
     }
+    return 0;
+}
+
+static int print_counts(const struct job *job)
+{
+    for (uint32_t at = 0; at < job->documents; at++)
+        printf("%u\n", job->pages[at]);
     return 0;
 }
 
@@ -194,6 +202,8 @@ int main(int count, char **words)
     int status = 2;
     if (strcmp(side, "lists") == 0)
         return print_lists();
+    if (strcmp(side, "counts") == 0)
+        return print_counts(&job);
     if (strcmp(side, "steps") == 0)
         return printf("%lld\n", (long long)timing_steps_per_us()) < 0;
     if (strcmp(side, "engine") == 0)
