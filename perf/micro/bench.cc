@@ -4,6 +4,9 @@
 
 #include <benchmark/benchmark.h>
 
+#include <cstring>
+#include <string>
+
 static bench_entry *first_entry; // filled before main, in the order of linking
 static bench_entry **last_entry = &first_entry;
 
@@ -61,8 +64,23 @@ void bench_fail(struct bench *bench, const char *why)
 }
 }
 
+// --counted=N as the first word: every benchmark does N iterations, whatever time that takes, so that counts of
+// instructions can be compared.
+static int64_t take_counted(int *count, char **words)
+{
+    static const std::string name = "--counted=";
+    if (*count < 2 || strncmp(name.c_str(), words[1], name.size()) != 0)
+        return 0;
+    int64_t iterations = strtoll(words[1] + name.size(), nullptr, 10);
+    for (int at = 1; at + 1 < *count; at++)
+        words[at] = words[at + 1];
+    --*count;
+    return iterations;
+}
+
 int main(int count, char **words)
 {
+    int64_t iterations = take_counted(&count, words);
     benchmark::Initialize(&count, words);
     if (benchmark::ReportUnrecognizedArguments(count, words))
         return 2;
@@ -72,6 +90,10 @@ int main(int count, char **words)
             entry->name, [body](benchmark::State &state) { body(reinterpret_cast<struct bench *>(&state)); });
         for (int i = 0; i < entry->argument_count; i++)
             registered->Arg(entry->arguments[i]);
+        if (entry->wall)
+            registered->UseRealTime();
+        if (iterations > 0)
+            registered->Iterations(iterations);
     }
     return benchmark::RunSpecifiedBenchmarks() == 0;
 }

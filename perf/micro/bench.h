@@ -12,7 +12,8 @@
  *     }
  *     BENCH("ready ring/claim", claim, 1, 8, 32)   one run per argument; at least one, 0 where none is wanted
  *
- * and is named in perf/meson.build. The program takes Google Benchmark's options (--benchmark_filter=...,
+ * and is named in perf/meson.build. BENCH_WALL is for bodies that use several threads. The program takes Google
+ * Benchmark's options (--benchmark_filter=...,
  * --benchmark_format).
  */
 #ifndef PERF_MICRO_BENCH_H
@@ -41,15 +42,18 @@ struct bench_entry {
     void (*body)(struct bench *bench);
     const int64_t *arguments;
     int argument_count;
+    bool wall; /* rates by the clock on the wall: for bodies that use several threads */
     struct bench_entry *next;
 };
 void bench_register(struct bench_entry *entry);
 
 #ifndef __cplusplus
-#define BENCH(bench_name, function, ...)                                                                               \
+#define BENCH(bench_name, function, ...) BENCH_ENTRY(bench_name, function, false, __VA_ARGS__)
+#define BENCH_WALL(bench_name, function, ...) BENCH_ENTRY(bench_name, function, true, __VA_ARGS__)
+#define BENCH_ENTRY(bench_name, function, by_wall, ...)                                                                \
     static const int64_t function##_arguments[] = {__VA_ARGS__};                                                       \
-    static struct bench_entry function##_entry = {bench_name, function, function##_arguments,                          \
-                                                  sizeof(function##_arguments) / sizeof(int64_t), 0};                  \
+    static struct bench_entry function##_entry = {                                                                     \
+        bench_name, function, function##_arguments, sizeof(function##_arguments) / sizeof(int64_t), by_wall, 0};       \
     __attribute__((constructor)) static void function##_register(void)                                                 \
     {                                                                                                                  \
         bench_register(&function##_entry);                                                                             \

@@ -173,3 +173,67 @@ static void scheduled_transitions(struct bench *bench)
     run(bench, true);
 }
 BENCH("lineage and sched/grain", scheduled_transitions, 16, 1000)
+
+/* ---- gather ---- */
+
+static void answer_one(struct machine *m, struct grain grain)
+{
+    const struct value_ref value = {.kind = SHEAF_I64, .offset = 1};
+    lineage_hold(m->lineage, grain);
+    lineage_answer(m->lineage, grain, &value, NULL);
+    lineage_release_hold(m->lineage, grain);
+}
+
+/* A document of which all children but one have answered. */
+static void begin_gather(struct machine *m, int64_t children)
+{
+    const struct value_ref value = {.kind = SHEAF_I64, .offset = 1};
+    struct grain grain;
+    uint32_t root;
+    lineage_admit(m->lineage, 0, &value, &root);
+    grain = m->ready[--m->ready_count]; /* the Call that opens */
+    lineage_hold(m->lineage, grain);
+    for (int64_t i = 0; i < children; i++)
+        lineage_child(m->lineage, grain, 0, (uint32_t)i, &value);
+    lineage_answer(m->lineage, grain, &value, NULL);
+    lineage_release_hold(m->lineage, grain);
+    while (m->ready_count > 1)
+        answer_one(m, m->ready[--m->ready_count]);
+}
+
+/* The last child answers, the list is there, every element of it is read, the document is over. One item is a child. */
+static void gather(struct bench *bench)
+{
+    struct machine m;
+    struct lineage_value input, element;
+    struct lineage_cursor cursor;
+    int64_t children = bench_argument(bench), elements = 0;
+    if (machine_make(&m, false, children)) {
+        bench_fail(bench, "cannot make the Plan");
+        machine_drop(&m);
+        return;
+    }
+    while (bench_next(bench)) {
+        bench_pause(bench);
+        begin_gather(&m, children);
+        bench_resume(bench);
+        answer_one(&m, m.ready[--m.ready_count]);
+        struct grain assemble = m.ready[--m.ready_count];
+        lineage_hold(m.lineage, assemble);
+        lineage_input(m.lineage, assemble, 0, &input);
+        lineage_list_open(m.lineage, input.list, &cursor);
+        while (lineage_list_next(m.lineage, &cursor, &element))
+            elements++;
+        const struct value_ref value = {.kind = SHEAF_I64, .offset = 1};
+        lineage_answer(m.lineage, assemble, &value, NULL);
+        lineage_release_hold(m.lineage, assemble);
+        bench_pause(bench);
+        lineage_release_root(m.lineage, m.complete);
+        bench_resume(bench);
+    }
+    if (elements != children * bench_iterations(bench))
+        bench_fail(bench, "elements are missing");
+    bench_count_items(bench, elements);
+    machine_drop(&m);
+}
+BENCH("lineage/gather", gather, 10, 1000, 100000, 1000000, 10000000)

@@ -177,4 +177,4 @@ static void wake_there_and_back(struct bench *bench)
     event_count_bump_always(&court.events[1]);
     pthread_join(thread, NULL);
 }
-BENCH("event_count/wake_there_and_back", wake_there_and_back, 0)
+BENCH_WALL("event_count/wake_there_and_back", wake_there_and_back, 0)
