@@ -231,12 +231,14 @@ static void judge_waiting(struct look *look, const struct slot *slot)
     }
 }
 
-static void judge(struct look *look, const struct slot *slot)
+static void judge(struct look *look, struct slot *slot)
 {
     struct shard *shard = look->shard;
     uint32_t worker = slot->seen.worker;
     const struct link *link = &shard->links[worker];
-    if (slot->seen.place == SEEN_WAITING)
+    if (slot->seen.place == SEEN_WAITING && batching_holds(shard, slot))
+        slot->seen.since_ns = look->now_ns; /* nobody is to take it yet */
+    else if (slot->seen.place == SEEN_WAITING)
         judge_waiting(look, slot);
     else if (slot->seen.place == SEEN_CLAIMED && audit_seen_with(shard, slot, worker) && link->stuck_since_ns != 0 &&
              look->now_ns - link->stuck_since_ns > look->longest_ns)

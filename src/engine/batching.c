@@ -125,6 +125,12 @@ bool batching_waits(const struct shard *shard, uint32_t call)
     return state->decides && state->waits && shard->run->shard_count == 1;
 }
 
+bool batching_holds(const struct shard *shard, const struct slot *slot)
+{
+    const struct call_batching *state = &shard->batching->calls[slot->grain.call];
+    return slot->ring == BOARD_READY && state->decides && state->waits;
+}
+
 void batching_child(struct shard *shard, struct slot *slot)
 {
     slot->children++;

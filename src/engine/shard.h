@@ -247,6 +247,8 @@ void batching_decide(struct shard *shard);
 void batching_settle(struct shard *shard);
 /* Nobody takes a row of this Call yet: one more needs to wake nobody. */
 bool batching_waits(const struct shard *shard, uint32_t call);
+/* Workers leave this row alone for now, as they are told. */
+bool batching_holds(const struct shard *shard, const struct slot *slot);
 
 /* ---- lists.c ---- */
 /* Makes a block for a gathered list; `built` gets what is to be freed with built_free. */
