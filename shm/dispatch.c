@@ -30,6 +30,7 @@ int dispatch_peek(const struct dispatch_table *table, uint32_t grain, struct dis
         .key = __atomic_load_n(&slot->key, __ATOMIC_RELAXED),
         .parent_key = __atomic_load_n(&slot->parent_key, __ATOMIC_RELAXED),
         .bytes = __atomic_load_n(&slot->bytes, __ATOMIC_RELAXED),
+        .shape = __atomic_load_n(&slot->shape, __ATOMIC_RELAXED),
     };
     return 0;
 }

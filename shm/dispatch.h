@@ -37,7 +37,7 @@ struct dispatch {
     uint64_t number;     /* this dispatch of the Grain */
     uint64_t key;        /* of the Entity: names it within the run */
     uint64_t parent_key; /* of its direct parent Entity (state per parent); 0 in the root Domain */
-    uint64_t bytes;      /* estimated memory of the row, 0: unknown */
+    uint64_t bytes;      /* of the inputs of a batch operator's row, else 0 */
     uint32_t grain;      /* g: says that this is the slot it should be */
     uint32_t call;
     uint32_t attempt; /* charged attempts before this one */
@@ -50,7 +50,8 @@ struct dispatch {
     uint64_t coordinate[DISPATCH_DEPTH_INLINE];
     struct value_ref overflow; /* kind 0: not used */
     struct value_ref inputs[DISPATCH_INPUTS_INLINE];
-    uint64_t reserved[11]; /* 0 */
+    uint64_t shape;        /* shm/shape.h, for SHEAF_OPERATOR_ONE_SHAPE, else SHAPE_NONE */
+    uint64_t reserved[10]; /* 0 */
 };
 static_assert(sizeof(struct dispatch) == 512, "part of the shared layout");
 static_assert(offsetof(struct dispatch, inputs) == 168, "part of the shared layout");
@@ -69,6 +70,7 @@ struct dispatch_peek {
     uint64_t key;
     uint64_t parent_key;
     uint64_t bytes;
+    uint64_t shape;
 };
 
 struct dispatch_table {

@@ -51,6 +51,8 @@ enum {
     SHEAF_OPERATOR_ENGINE_CODE = 1u << 5,     /* reserved: runs inside the shard, built-ins only */
     SHEAF_OPERATOR_DEVICE =
         1u << 6, /* with BATCH: run_batch and finish_batch work on a device, see struct sheaf_device */
+    SHEAF_OPERATOR_ONE_SHAPE =
+        1u << 7, /* with BATCH: tensor inputs agree in dtype and shape over the rows of a batch */
 };
 
 enum {
@@ -311,7 +313,7 @@ struct sheaf_operator {
     uint32_t slots;          /* most rows RUNNING at once in one worker; 0 and 1: one */
     uint32_t timeout_ms; /* default deadline of a row (of a dispatch for a batch operator); 0: the engine's default */
     uint32_t batch_rows; /* default and largest sensible batch; 0: the engine's default */
-    uint32_t reserved;
+    uint32_t batch_kib;  /* default of the most input a batch has, in KiB; 0: any. A row with more goes alone */
 
     int (*open)(const struct sheaf_open *open, void **ret_state); /* may be NULL: state is NULL */
     void (*close)(void *state);                                   /* may be NULL */

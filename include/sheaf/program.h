@@ -71,6 +71,7 @@ struct sheaf_call {
     uint32_t given; /* SHEAF_GIVEN_*: which of the numbers were given, so that a given 0 can be refused */
     enum sheaf_recovery recovery;
     enum sheaf_place place;
+    int64_t batch_bytes; /* callers of an older header leave it out, by `size` */
 };
 enum {
     SHEAF_GIVEN_BATCH = 1u << 0,
@@ -78,6 +79,7 @@ enum {
     SHEAF_GIVEN_TIMEOUT = 1u << 2,
     SHEAF_GIVEN_RETRIES = 1u << 3,
     SHEAF_GIVEN_BACKOFF = 1u << 4,
+    SHEAF_GIVEN_BATCH_BYTES = 1u << 5,
 };
 
 SHEAF_API int sheaf_program_create(const struct sheaf_registry *registry, struct sheaf_program **ret_program);

@@ -24,6 +24,7 @@ struct call_batching {
     struct policy_arrivals arrivals;
     struct upstream_children children;
     uint32_t running; /* rows that nothing blocks, by the last look at the pages */
+    double row_bytes; /* mean of the rows offered */
     uint32_t go, wanted;
     bool waits;
 };
@@ -117,6 +118,14 @@ void batching_row_offered(struct shard *shard, struct slot *slot)
     slot->offered_us = shard->now_us;
     if (shard->live_of_call[slot->grain.call] == 1)
         consumers_resume(shard, slot->grain.call);
+}
+
+void batching_row_weighs(struct shard *shard, uint32_t call, uint64_t bytes)
+{
+    uint64_t most = shard->plan->calls[call].batch_bytes;
+    double *mean = &shard->batching->calls[call].row_bytes;
+    double weight = (double)(most != 0 && bytes > most ? most : bytes); /* it goes alone, however heavy it is */
+    *mean = *mean > 0 ? *mean + (weight - *mean) / 64 : weight;
 }
 
 bool batching_waits(const struct shard *shard, uint32_t call)
@@ -281,11 +290,23 @@ static struct coming count_coming(struct shard *shard, uint32_t call)
     return coming;
 }
 
+/* The largest batch: in rows, or in as many as its bytes allow on the whole. */
+static uint32_t rows_at_most(const struct shard *shard, uint32_t call)
+{
+    const struct plan_call *plan_call = &shard->plan->calls[call];
+    const struct call_batching *state = &shard->batching->calls[call];
+    uint32_t rows = run_batch_rows(plan_call);
+    if (plan_call->batch_bytes == 0 || state->row_bytes * rows <= (double)plan_call->batch_bytes)
+        return rows;
+    double by_bytes = (double)plan_call->batch_bytes / state->row_bytes;
+    return by_bytes < 1 ? 1 : (uint32_t)by_bytes;
+}
+
 static struct policy_answer decide(struct shard *shard, uint32_t call, uint32_t ready, struct coming *ret_coming)
 {
     struct batching *batching = shard->batching;
     struct call_batching *state = &batching->calls[call];
-    uint32_t pool = shard->plan->calls[call].pool, cap = run_batch_rows(&shard->plan->calls[call]);
+    uint32_t pool = shard->plan->calls[call].pool, cap = rows_at_most(shard, call);
     uint32_t devices = shard->run->pool_count[pool], best = policy_best_rows(&state->curve, cap);
     *ret_coming = (struct coming){0};
     if (ready >= (uint64_t)best * devices)

@@ -151,6 +151,7 @@ static int describe_overflow(struct shard *shard, struct slot *slot, struct disp
         result = read_input(shard, slot, i, &inputs[i]);
     if (result < 0)
         return result;
+    weigh_row(shard, inputs, dispatch);
     memcpy(dispatch->coordinate, coordinate,
            (depth < DISPATCH_DEPTH_INLINE ? depth : DISPATCH_DEPTH_INLINE) * sizeof *coordinate);
     memcpy(dispatch->inputs, inputs,
@@ -190,6 +191,8 @@ static int describe(struct shard *shard, struct slot *slot, const struct sched_r
         write_coordinate(shard, slot->grain, dispatch.coordinate, depth);
         for (uint32_t i = 0; i < call->input_count && result == 0; i++)
             result = read_input(shard, slot, i, &dispatch.inputs[i]);
+        if (result == 0)
+            weigh_row(shard, dispatch.inputs, &dispatch);
     }
     if (result == 0)
         dispatch_write(&shard->board.dispatches, &dispatch);

@@ -34,6 +34,7 @@ static void describe_call(const struct sheaf_run *run, uint32_t index, struct at
         .options = call->options,
         .option_count = call->op->option_count,
         .batch_rows = run_batch_rows(call),
+        .batch_bytes = call->batch_bytes,
         .timeout_ms = call->timeout_ms,
         .operator_flags = call->op->flags,
         .widest_failure = call->widest_failure,

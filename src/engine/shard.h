@@ -7,6 +7,7 @@
  *   admit.c     submitted roots: reading their sources, entering lineage, leaving again
  *   dispatch.c  rows onto the board and off again
  *   batching.c  how many rows workers are to take at once, and when they wait
+ *   weigh.c     what a row of a batch weighs
  *   lists.c     gathered lists as blocks that workers can read
  *   complete.c  records of workers
  *   recover.c   what a dead worker leaves behind
@@ -236,6 +237,7 @@ int batching_create(struct shard *shard);
 void batching_destroy(struct shard *shard);
 void batching_row_ready(struct shard *shard, uint32_t call);
 void batching_row_offered(struct shard *shard, struct slot *slot);
+void batching_row_weighs(struct shard *shard, uint32_t call, uint64_t bytes);
 void batching_child(struct shard *shard, struct slot *slot);
 void batching_claim_over(struct shard *shard, const struct slot *slot);
 void batching_answered(struct shard *shard, uint32_t call, uint64_t children);
@@ -249,6 +251,10 @@ void batching_settle(struct shard *shard);
 bool batching_waits(const struct shard *shard, uint32_t call);
 /* Workers leave this row alone for now, as they are told. */
 bool batching_holds(const struct shard *shard, const struct slot *slot);
+
+/* ---- weigh.c ---- */
+/* Fills in what a batch Call's row weighs and its shape. */
+void weigh_row(struct shard *shard, const struct value_ref *inputs, struct dispatch *dispatch);
 
 /* ---- lists.c ---- */
 /* Makes a block for a gathered list; `built` gets what is to be freed with built_free. */

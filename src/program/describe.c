@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a Plan looks like, for people. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,8 @@ static void write_call_text(FILE *to, const struct sheaf_plan *plan, const struc
     for (uint32_t i = 0; i < call->output_count; i++)
         fprintf(to, "%s%s", i ? ", " : "", plan->ports[plan->call_ports[call->output_first + i]].name);
     fprintf(to, "), pool %s, batch %u", plan->pools[call->pool].name, call->batch_rows);
+    if (call->batch_bytes)
+        fprintf(to, " of at most %" PRIu64 " bytes", call->batch_bytes);
     if (call->timeout_ms)
         fprintf(to, ", timeout %u ms", call->timeout_ms);
     if (call->recovery == SHEAF_RECOVERY_RETRY)

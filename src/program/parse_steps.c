@@ -3,8 +3,9 @@
 
 #include "program/parse.h"
 
-static const char *const call_keys[] = {"call", "op",         "in",    "out",      "with",    "batch",      "replicas",
-                                        "pool", "timeout_ms", "place", "recovery", "retries", "backoff_ms", NULL};
+static const char *const call_keys[] = {"call",     "op",       "in",         "out",         "with",
+                                        "batch",    "replicas", "pool",       "timeout_ms",  "place",
+                                        "recovery", "retries",  "backoff_ms", "batch_bytes", NULL};
 static const char *const expand_keys[] = {"expand", "as", NULL};
 static const char *const gather_keys[] = {"gather", "as", "members", "mode", NULL};
 static const char *const broadcast_keys[] = {"broadcast", "like", "as", NULL};
@@ -183,6 +184,8 @@ static int read_call(struct yaml_reader *reader, yaml_node_t *node, struct sheaf
         status = read_options(reader, node, call);
     if (status == 0)
         status = read_number(reader, node, "batch", SHEAF_GIVEN_BATCH, call, &call->batch_rows);
+    if (status == 0)
+        status = read_number(reader, node, "batch_bytes", SHEAF_GIVEN_BATCH_BYTES, call, &call->batch_bytes);
     if (status == 0)
         status = read_number(reader, node, "replicas", SHEAF_GIVEN_REPLICAS, call, &call->replicas);
     if (status == 0)

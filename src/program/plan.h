@@ -66,9 +66,10 @@ struct plan_call {
     uint32_t output_first, output_count;       /* into plan.call_ports: Ports */
     uint32_t expansion_first, expansion_count; /* into plan.call_expansions: child Domains made from its groups */
     uint32_t pool;
-    uint32_t batch_rows; /* resolved: >= 1 */
-    uint32_t replicas;   /* wanted worker processes of its Pool, 0: not said */
-    uint32_t timeout_ms; /* 0: the engine's default */
+    uint32_t batch_rows;  /* resolved: >= 1 */
+    uint64_t batch_bytes; /* most input of a batch, 0: any */
+    uint32_t replicas;    /* wanted worker processes of its Pool, 0: not said */
+    uint32_t timeout_ms;  /* 0: the engine's default */
     uint32_t retries;
     uint32_t backoff_ms;
     enum sheaf_recovery recovery;

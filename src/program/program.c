@@ -176,7 +176,9 @@ int sheaf_program_source(struct sheaf_program *program, const char *port, sheaf_
 
 static int copy_call(struct memory *memory, const struct sheaf_call *call, struct sheaf_call *ret_call)
 {
-    struct sheaf_call copy = *call;
+    struct sheaf_call copy = {0};
+    memcpy(&copy, call, call->size < sizeof(copy) ? call->size : sizeof(copy));
+    copy.size = sizeof(copy);
     copy.inputs = copy.outputs = NULL;
     copy.name = memory_string(memory, call->name);
     copy.operator_name = memory_string(memory, call->operator_name);
@@ -201,9 +203,9 @@ static int copy_call(struct memory *memory, const struct sheaf_call *call, struc
 
 int sheaf_program_call(struct sheaf_program *program, const struct sheaf_call *call)
 {
-    if (!program || !call || call->size < sizeof(*call) || !call->name || !*call->name || !call->operator_name ||
-        !*call->operator_name || (call->pool && !*call->pool) || (unsigned)call->recovery > SHEAF_RECOVERY_ABORT ||
-        (unsigned)call->place > SHEAF_PLACE_GPU)
+    if (!program || !call || call->size < offsetof(struct sheaf_call, batch_bytes) || !call->name || !*call->name ||
+        !call->operator_name || !*call->operator_name || (call->pool && !*call->pool) ||
+        (unsigned)call->recovery > SHEAF_RECOVERY_ABORT || (unsigned)call->place > SHEAF_PLACE_GPU)
         return -EINVAL;
     struct program_step *step;
     int status =

@@ -135,7 +135,7 @@ static int check_operator(const struct check *check, const struct sheaf_operator
 {
     const uint32_t flags_known = SHEAF_OPERATOR_BATCH | SHEAF_OPERATOR_SIDE_EFFECT | SHEAF_OPERATOR_NONDETERMINISTIC |
                                  SHEAF_OPERATOR_STATE_OF_ROW | SHEAF_OPERATOR_STATE_OF_PARENT |
-                                 SHEAF_OPERATOR_ENGINE_CODE;
+                                 SHEAF_OPERATOR_ENGINE_CODE | SHEAF_OPERATOR_ONE_SHAPE;
     if (!op->version || !*op->version || strlen(op->version) > NAME_BYTES_MAX)
         return malformed(check, "no version, or a too long one", NULL);
     if (op->flags & ~flags_known)
@@ -148,6 +148,8 @@ static int check_operator(const struct check *check, const struct sheaf_operator
         return malformed(check, "slots, batch_rows or timeout_ms out of range", NULL);
     if (op->slots > 1 && !(op->flags & SHEAF_OPERATOR_BATCH))
         return malformed(check, "slots without BATCH", NULL);
+    if ((op->flags & SHEAF_OPERATOR_ONE_SHAPE || op->batch_kib) && !(op->flags & SHEAF_OPERATOR_BATCH))
+        return malformed(check, "ONE_SHAPE or batch_kib without BATCH", NULL);
     if (op->input_count == 0)
         return malformed(check, "no inputs", NULL);
     int status = check_ports(check, op->inputs, op->input_count, SHEAF_PORT_OPTIONAL, "inputs");

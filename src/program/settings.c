@@ -6,6 +6,7 @@
 
 enum { BATCH_ROWS_MAX = 1 << 20, REPLICAS_MAX = 4096, RETRIES_MAX = 1000, DAY_MS = 24 * 3600 * 1000 };
 enum { BATCH_ROWS_DEFAULT = 32 };
+#define BATCH_BYTES_MAX (INT64_C(1) << 40)
 
 static int check_number(struct compile *compile, const struct program_step *step, const char *key, bool given,
                         int64_t value, int64_t largest)
@@ -39,6 +40,9 @@ int compile_settings(struct compile *compile, const struct program_step *step, s
     int status =
         check_number(compile, step, "batch", given->given & SHEAF_GIVEN_BATCH, given->batch_rows, BATCH_ROWS_MAX);
     if (status == 0)
+        status = check_number(compile, step, "batch_bytes", given->given & SHEAF_GIVEN_BATCH_BYTES, given->batch_bytes,
+                              BATCH_BYTES_MAX);
+    if (status == 0)
         status =
             check_number(compile, step, "replicas", given->given & SHEAF_GIVEN_REPLICAS, given->replicas, REPLICAS_MAX);
     if (status == 0)
@@ -61,6 +65,7 @@ int compile_settings(struct compile *compile, const struct program_step *step, s
     call->batch_rows = (uint32_t)given->batch_rows;
     if (call->batch_rows == 0)
         call->batch_rows = op->batch_rows ? op->batch_rows : BATCH_ROWS_DEFAULT;
+    call->batch_bytes = given->batch_bytes ? (uint64_t)given->batch_bytes : (uint64_t)op->batch_kib << 10;
     call->replicas = (uint32_t)given->replicas;
     call->timeout_ms = given->timeout_ms ? (uint32_t)given->timeout_ms : op->timeout_ms;
     call->retries = (uint32_t)given->retries;

@@ -24,7 +24,7 @@
 
 #include <sheaf/operator.h>
 
-#define ATTACH_VERSION 2u
+#define ATTACH_VERSION 3u
 #define ATTACH_FDS_PER_MESSAGE 250u /* the kernel's SCM_MAX_FD is 253 */
 #define ATTACH_LINE_BYTES 1024u     /* longest error line, with its NUL */
 
@@ -60,6 +60,7 @@ struct attach_call {
     const struct sheaf_option_value *options; /* in the order of the declaration, defaults filled in */
     uint32_t option_count;
     uint32_t batch_rows;     /* >= 1 */
+    uint64_t batch_bytes;    /* most input of a batch, 0: any */
     uint32_t timeout_ms;     /* of a row, or of a dispatch of a batch operator; 0: none. For information: the engine
                                 enforces it */
     uint32_t operator_flags; /* sheaf_operator.flags, for workers that load no plug-in */

@@ -81,7 +81,7 @@ static void put_option(struct writer *writer, const struct sheaf_option_value *o
 
 static void put_call(struct writer *writer, const struct attach_call *call)
 {
-    put_array(writer, 15);
+    put_array(writer, 16);
     put(writer, call->call);
     put_text(writer, call->name);
     put_text(writer, call->plugin_path);
@@ -90,6 +90,7 @@ static void put_call(struct writer *writer, const struct attach_call *call)
     for (uint32_t at = 0; at < call->option_count; at++)
         put_option(writer, &call->options[at]);
     put(writer, call->batch_rows);
+    put(writer, call->batch_bytes);
     put(writer, call->timeout_ms);
     put(writer, call->operator_flags);
     put(writer, call->widest_failure);
@@ -318,6 +319,7 @@ static void take_call(struct reader *outer, struct attach_call *ret_call)
     ret_call->options = options;
     ret_call->batch_rows = take_u32(&reader);
     *reader.broken |= ret_call->batch_rows == 0;
+    ret_call->batch_bytes = take_u64(&reader, UINT64_MAX);
     ret_call->timeout_ms = take_u32(&reader);
     ret_call->operator_flags = take_u32(&reader);
     ret_call->widest_failure = (uint32_t)take_u64(&reader, SHEAF_SCOPE_ROOT);

@@ -79,6 +79,26 @@ static bool may_run_alone(const struct look *look, const struct dispatch_peek *p
     return false;
 }
 
+/* Whether the row goes into one batch with those that were accepted: of their shape, and not too much in all. */
+static bool fits(struct look *look, const struct dispatch_peek *peek)
+{
+    struct worker_batch *batch = &look->worker->batch;
+    uint64_t most = look->call->spec->batch_bytes != 0 ? look->call->spec->batch_bytes : UINT64_MAX;
+    bool first = look->accepted + look->worker->claim_count == 0;
+    if (!first && peek->shape != batch->shape) {
+        batch->cut = BATCH_SHAPE;
+        return false;
+    }
+    if (!first && (batch->bytes > most || peek->bytes > most - batch->bytes)) {
+        batch->cut = BATCH_BYTES;
+        look->closed = true; /* no smaller one jumps the queue */
+        return false;
+    }
+    batch->shape = peek->shape;
+    batch->bytes = (first ? 0 : batch->bytes) + (peek->bytes < most ? peek->bytes : most);
+    return true;
+}
+
 static bool wanted(void *context, const struct dispatch_peek *peek)
 {
     struct look *look = context;
@@ -93,10 +113,12 @@ static bool wanted(void *context, const struct dispatch_peek *peek)
         return false;
     }
     look->closed = alone;
-    if (look->by_batch) {
+    if (look->by_batch) { /* halves of one that raised were one batch before */
         if (look->accepted > 0 && described->batch != look->batch)
             return false;
         look->batch = described->batch;
+    } else if (look->call->batch && !fits(look, peek)) {
+        return false;
     }
     look->accepted++;
     return true;
@@ -220,9 +242,29 @@ static bool may_take_batch(const struct sheaf_worker *worker, const struct worke
         else if (here == 0) /* nobody decides for this Call */
             *ret_go = BATCH_NOTHING_COMING;
     }
-    *ret_rows = wanted != 0 && wanted < call->spec->batch_rows ? wanted : call->spec->batch_rows;
-    *ret_rows = *ret_rows < worker->free_count ? *ret_rows : worker->free_count;
-    return waiting > 0 && (*ret_go != BATCH_OPEN || waiting >= *ret_rows);
+    uint32_t most = call->spec->batch_rows < worker->free_count ? call->spec->batch_rows : worker->free_count;
+    wanted = wanted != 0 && wanted < most ? wanted : most;
+    /* Where bytes bound a batch, `wanted` is how many are likely to fill it. */
+    *ret_rows = call->spec->batch_bytes != 0 && *ret_go != BATCH_SPLIT ? most : wanted;
+    return waiting > 0 && (*ret_go != BATCH_OPEN || waiting >= wanted);
+}
+
+/* READY rows of all shards, up to `rows`. A row that others were measured by may go to another worker meanwhile: then
+ * once more, for what is left fits those that are left. */
+static void claim_ready(struct sheaf_worker *worker, struct worker_call *call, bool foreign, uint32_t rows)
+{
+    enum { TRIES = 4 };
+    struct worker_batch *batch = &worker->batch;
+    for (uint32_t try = 0; try < TRIES && worker->claim_count == 0; try++) {
+        batch->cut = BATCH_OPEN;
+        for (uint32_t at = 0; at < worker->hello.shard_count && worker->claim_count < rows; at++) {
+            claim_ring(worker, call, worker->shard_order[at], BOARD_READY, foreign, rows - worker->claim_count);
+            if (batch->cut == BATCH_BYTES)
+                break;
+        }
+        if (batch->cut == BATCH_OPEN)
+            return;
+    }
 }
 
 static void claim_batch(struct sheaf_worker *worker, struct worker_call *call, bool foreign)
@@ -233,10 +275,11 @@ static void claim_batch(struct sheaf_worker *worker, struct worker_call *call, b
     if (claim_kind(worker, call, BOARD_RETRY, foreign))
         return;
     if (may_take_batch(worker, call, &rows, &go)) {
-        for (uint32_t at = 0; at < worker->hello.shard_count && worker->claim_count < rows; at++)
-            claim_ring(worker, call, worker->shard_order[at], BOARD_READY, foreign, rows - worker->claim_count);
+        claim_ready(worker, call, foreign, rows);
         if (worker->claim_count == rows)
             worker->batch.closed = go == BATCH_SPLIT ? BATCH_SPLIT : BATCH_FULL;
+        else if (worker->batch.cut != BATCH_OPEN)
+            worker->batch.closed = worker->batch.cut;
         else if (go != BATCH_OPEN)
             worker->batch.closed = go;
         if (worker->claim_count > 0)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shm/shape.h"
 #include "worker/worker.h"
 
 /* ---- rows as such ---- */
@@ -138,6 +139,18 @@ static int gather_inputs(struct worker_row *row)
     return 0;
 }
 
+/* The rows of a batch are of one shape by what the shard read; their headers may have been written over since. */
+static bool shape_is_as_said(const struct worker_row *row)
+{
+    uint64_t shape = SHAPE_NONE;
+    if ((row->call->spec->operator_flags & SHEAF_OPERATOR_ONE_SHAPE) == 0)
+        return true;
+    for (uint32_t at = 0; at < row->call->spec->input_count; at++)
+        if (row->inputs[at].kind == SHEAF_TENSOR && row->inputs[at].tensor != NULL)
+            shape = shape_add(shape, at, row->inputs[at].tensor);
+    return shape == row->claim.dispatch.shape;
+}
+
 /* A ring named a row of another Call: somebody wrote into it. The row is innocent and given back unrun; the shard looks
  * at its rings. */
 static void misplaced(struct worker_row *row)
@@ -180,6 +193,8 @@ struct worker_row *row_make(struct sheaf_worker *worker, struct worker_call *cal
         else
             misplaced(row);
     }
+    if (status == 0 && !row->unwanted && !shape_is_as_said(row))
+        status = -EBADMSG;
     row->row.inputs = row->inputs;
     row->damaged = status < 0;
     if (row->damaged)

@@ -102,6 +102,8 @@ struct worker_batch {
     uint32_t index; /* of the Call among worker->calls */
     uint32_t count;
     enum batch_close closed;  /* of a batch operator's: why it has no more rows */
+    enum batch_close cut;     /* while it is claimed: some row was left for its shape, or for its bytes */
+    uint64_t shape, bytes;    /* of the rows claimed so far */
     struct worker_row **rows; /* room for row_limit */
     const struct sheaf_row **views;
 };

@@ -205,13 +205,52 @@ static int run_blob(void *cookie, const struct sheaf_row *row, char *message)
     return state->host->answer(row, &value, 1);
 }
 
+/* One of three shapes. */
+static int run_shaped(void *cookie, const struct sheaf_row *row, char *message)
+{
+    static const char pixels[3];
+    const struct state *state = cookie;
+    struct sheaf_tensor tensor = {.dtype = SHEAF_U8, .rank = 1, .stride_bytes = {1}};
+    tensor.shape[0] = 1 + (uint64_t)row->inputs[0].i64 % 3;
+    struct sheaf_value value = {
+        .kind = SHEAF_TENSOR, .data = pixels, .length_bytes = tensor.shape[0], .tensor = &tensor};
+    return state->host->answer(row, &value, 1);
+}
+
+/* Says so if the rows of a batch are of several shapes. */
+static int run_one_shape(void *cookie, const struct sheaf_batch *batch, char *message)
+{
+    const struct state *state = cookie;
+    for (uint32_t i = 0; i < batch->row_count; i++) {
+        if (batch->rows[i]->inputs[0].tensor->shape[0] != batch->rows[0]->inputs[0].tensor->shape[0])
+            state->host->log(NULL, 2, "mixed shapes");
+        give(state, batch->rows[i], (int64_t)batch->rows[i]->inputs[0].tensor->shape[0]);
+    }
+    return 0;
+}
+
+/* Says so if several rows together have over 1,000 bytes. */
+static int run_weigh(void *cookie, const struct sheaf_batch *batch, char *message)
+{
+    const struct state *state = cookie;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < batch->row_count; i++)
+        bytes += batch->rows[i]->inputs[0].length_bytes;
+    if (batch->row_count > 1 && bytes > 1000)
+        state->host->log(NULL, 2, "too heavy");
+    for (uint32_t i = 0; i < batch->row_count; i++)
+        give(state, batch->rows[i], (int64_t)batch->rows[i]->inputs[0].length_bytes);
+    return 0;
+}
+
 /* ---- signatures ---- */
 
 #define I64(name)                                                                                                      \
     {                                                                                                                  \
         name, SHEAF_I64, 0, NULL                                                                                       \
     }
-static const struct sheaf_port one[] = {I64("x")}, text[] = {{"text", SHEAF_TEXT, 0, NULL}};
+static const struct sheaf_port one[] = {I64("x")}, text[] = {{"text", SHEAF_TEXT, 0, NULL}},
+                               tensor[] = {{"tensor", SHEAF_TENSOR, 0, NULL}};
 static const struct sheaf_port group[] = {{"children", SHEAF_I64, SHEAF_PORT_GROUP, NULL}};
 static const struct sheaf_port twelve[] = {I64("a"), I64("b"), I64("c"), I64("d"), I64("e"), I64("f"),
                                            I64("g"), I64("h"), I64("i"), I64("j"), I64("k"), I64("l")};
@@ -242,6 +281,10 @@ static const struct sheaf_operator operators[] = {
     OPERATOR("stream_gate", one, group, .run = run_stream_gate, .options = fifo_options, .option_count = 1),
     OPERATOR("keep", one, one, .run = run_keep, .evict = evict_keep, .flags = SHEAF_OPERATOR_STATE_OF_PARENT),
     OPERATOR("blob", one, text, .run = run_blob),
+    OPERATOR("shaped", one, tensor, .run = run_shaped),
+    OPERATOR("one_shape", tensor, one, .run_batch = run_one_shape,
+             .flags = SHEAF_OPERATOR_BATCH | SHEAF_OPERATOR_ONE_SHAPE),
+    OPERATOR("weigh", text, one, .run_batch = run_weigh, .flags = SHEAF_OPERATOR_BATCH),
     {.size = sizeof(struct sheaf_operator),
      .name = "unopenable",
      .version = "1",

@@ -133,6 +133,44 @@ static void test_counts(void **state)
     }
 }
 
+static void test_rows_of_one_shape_go_together(void **state)
+{
+    struct bed *bed = *state;
+    int64_t numbers[20];
+    for (int i = 0; i < 20; i++)
+        numbers[i] = 30;
+    bed_listen(bed, "mixed shapes");
+    for (int shards = 1; shards <= 2; shards++) {
+        setenv("SHEAF_SHARDS", shards == 1 ? "1" : "2", 1);
+        bed_open(bed, SOURCE RANGE "- {call: a, op: shaped, in: c, out: t}\n"
+                                   "- {call: b, op: one_shape, in: t, out: y, batch: 16}\n");
+        unsetenv("SHEAF_SHARDS");
+        bed_drive(bed, numbers, 20, NULL, NULL);
+        bed_close(bed);
+        check_counts(bed, "b", 600);
+        assert_int_equal(bed_heard(bed, "mixed shapes"), 0);
+        assert_true(bed_number(bed, "b", "batches") < 600); /* they do go together */
+    }
+}
+
+/* Rows of 250 bytes go by fours at most, one of 5,000 goes alone. */
+static void test_batches_are_limited_in_bytes(void **state)
+{
+    struct bed *bed = *state;
+    int64_t numbers[120];
+    for (int i = 0; i < 120; i++)
+        numbers[i] = i % 10 == 0 ? 5000 : 250;
+    bed_listen(bed, "too heavy");
+    bed_open(bed, SOURCE "- {call: a, op: blob, in: s, out: t}\n"
+                         "- {call: b, op: weigh, in: t, out: y, batch: 64, batch_bytes: 1000}\n");
+    bed_drive(bed, numbers, 120, NULL, NULL);
+    bed_close(bed);
+    check_counts(bed, "b", 120);
+    assert_int_equal(bed_heard(bed, "too heavy"), 0);
+    assert_true(bed_number(bed, "b", "batches") >= 12 + 108 / 4);
+    assert_true(closed(bed, "b", "bytes") > 0);
+}
+
 /* One culprit in 64: SEMANTICS section 5 bounds what it costs to find it, and no other row is charged. */
 static void test_bisection_is_bounded(void **state)
 {
@@ -162,6 +200,8 @@ int main(void)
         TEST(test_waits_for_what_is_coming),
         TEST(test_does_not_wait_for_ever),
         TEST(test_counts),
+        TEST(test_rows_of_one_shape_go_together),
+        TEST(test_batches_are_limited_in_bytes),
         TEST(test_bisection_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

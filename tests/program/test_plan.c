@@ -196,11 +196,12 @@ static void test_finality(void **state)
 
 static void test_pools(void **state)
 {
-    struct sheaf_plan *plan =
-        plan_of(SOURCES "[x, y, z]\nsteps:\n- {call: d, op: neg, in: s, out: u}\n"
-                        "- {call: f, op: neg, in: s, out: x, pool: p, replicas: 2}\n"
-                        "- {call: h, op: neg, in: x, out: y, pool: p, replicas: 5, batch: 7, timeout_ms: 9}\n"
-                        "- {call: k, op: neg, in: s, out: z, recovery: retry, retries: 3, backoff_ms: 4}\n");
+    struct sheaf_plan *plan = plan_of(
+        SOURCES
+        "[x, y, z]\nsteps:\n- {call: d, op: neg, in: s, out: u}\n"
+        "- {call: f, op: neg, in: s, out: x, pool: p, replicas: 2}\n"
+        "- {call: h, op: neg, in: x, out: y, pool: p, replicas: 5, batch: 7, batch_bytes: 4096, timeout_ms: 9}\n"
+        "- {call: k, op: neg, in: s, out: z, recovery: retry, retries: 3, backoff_ms: 4}\n");
     const struct plan_call *h = &plan->calls[find_call(plan, "h")], *k = &plan->calls[find_call(plan, "k")];
     assert_int_equal(plan->pool_count, 3);
     assert_int_equal(h->pool, plan->calls[find_call(plan, "f")].pool);
@@ -210,6 +211,8 @@ static void test_pools(void **state)
     assert_int_equal(plan->calls[find_call(plan, "d")].pool, 2); /* nobody needs it: last, without Calls */
     assert_int_equal(plan->pools[2].call_count, 0);
     assert_int_equal(h->batch_rows, 7);
+    assert_int_equal(h->batch_bytes, 4096);
+    assert_int_equal(k->batch_bytes, 0);
     assert_int_equal(h->timeout_ms, 9);
     assert_true(k->recovery == SHEAF_RECOVERY_RETRY && k->retries == 3 && k->backoff_ms == 4);
     sheaf_plan_destroy(plan);

@@ -95,6 +95,8 @@ static const char *spoil(struct specimen *s, unsigned number)
         SPOIL(27, s->options[0].type = (enum sheaf_option_type)9, "unknown type")
         SPOIL(28, s->op.slots = 2, "slots without BATCH")
         SPOIL(29, s->op.batch_rows = UINT32_MAX, "out of range")
+        SPOIL(30, s->op.batch_kib = 1, "without BATCH")
+        SPOIL(31, s->op.flags |= SHEAF_OPERATOR_ONE_SHAPE, "without BATCH")
     default:
         return NULL;
     }
