@@ -268,6 +268,7 @@ static void take_child(struct shard *shard, uint32_t worker, struct slot *slot, 
     slot->seen.since_ns = 0; /* its deadline starts again */
     sched_child(shard->sched, lineage_root_of(shard->lineage, slot->grain));
     batching_child(shard, slot);
+    sched_opened_by(shard->sched, lineage_root_of(shard->lineage, slot->grain), worker);
     for (uint32_t e = 0; e < call->expansion_count; e++) {
         const struct plan_domain *domain = &plan->domains[plan->call_expansions[call->expansion_first + e]];
         sheaf_kind kinds[COMPLETION_VALUES_MAX];

@@ -132,9 +132,30 @@ void hold_drop_worker(struct shard *shard, uint32_t worker)
     shard_settle(shard);
 }
 
-uint32_t hold_home(const struct shard *shard, uint32_t call, uint64_t key, uint64_t parent_key)
+static bool has_lanes(const struct shard *shard, uint32_t call)
+{
+    const struct plan_call *of = &shard->plan->calls[call];
+    return of->domain != 0 && (of->op->flags & SHEAF_OPERATOR_STATE_OF_PARENT) != 0 &&
+           shard->run->pool_count[of->pool] > 1;
+}
+
+int hold_open_lanes(struct shard *shard)
+{
+    int result = 0;
+    for (uint32_t call = 0; call < shard->plan->call_count && result == 0; call++) {
+        uint32_t pool = shard->plan->calls[call].pool;
+        if (has_lanes(shard, call))
+            result = sched_set_lanes(shard->sched, call, shard->run->pool_first[pool], shard->run->pool_count[pool]);
+    }
+    return result;
+}
+
+uint32_t hold_home(const struct shard *shard, const struct sched_row *row, uint64_t key, uint64_t parent_key)
 {
     uint64_t kept_under;
+    uint32_t call = row->grain.call;
+    if (has_lanes(shard, call))
+        return row->worker;
     if (!state_key(shard, call, key, parent_key, &kept_under))
         return DISPATCH_HOME_ANY;
     uint32_t worker = keymap_get(&shard->home_of, kept_under);

@@ -304,6 +304,8 @@ int shard_create(struct sheaf_run *run, uint32_t number, struct shard **ret_shar
     if (result == 0)
         result = sched_create(run->plan, &lineage_heap, &shard->sched);
     if (result == 0)
+        result = hold_open_lanes(shard);
+    if (result == 0)
         result = sources_create(run, shard, number, &shard->sources, error);
     if (result < 0) {
         shard_destroy(shard);

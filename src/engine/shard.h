@@ -320,7 +320,10 @@ bool hold_take(struct shard *shard, uint32_t worker, const struct slot *slot);
 void hold_evicted(struct shard *shard, uint32_t worker, uint64_t key);
 void hold_evict_root(struct shard *shard, struct root *root);
 void hold_drop_worker(struct shard *shard, uint32_t worker);
-uint32_t hold_home(const struct shard *shard, uint32_t call, uint64_t key, uint64_t parent_key);
+/* Lanes (sched.h) for the Calls that keep state per parent; -ENOMEM. */
+int hold_open_lanes(struct shard *shard);
+/* The worker that a row is offered to first, or DISPATCH_HOME_ANY. */
+uint32_t hold_home(const struct shard *shard, const struct sched_row *row, uint64_t key, uint64_t parent_key);
 
 /* ---- counts.c ---- */
 /* What must be nothing once every root was acknowledged and every worker has answered. */

@@ -78,6 +78,7 @@ void sched_root_over(struct sched *sched, uint32_t root)
     sched->bulk.finished_any = sched->bulk.finished_any || state->children > 0;
     state->children = 0; /* the number may be used again; the sums keep what it was */
     state->children_log = 0;
+    state->opener = state->lane = 0;
 }
 
 /* Children a root usually has: the geometric mean over the roots that were opened, which one giant hardly moves. */
@@ -106,6 +107,7 @@ int sched_ready_in_turn(struct sched *sched, struct grain grain, uint32_t root)
         return -ENOMEM;
     row_reset(row);
     row->root = root + 1;
+    row->lane = (uint16_t)lane_of_root(sched, grain.call, state);
     row_append(sched, grain.call, grain.entity, has_its_share(&sched->bulk, state) ? ROW_ASIDE : ROW_READY);
     return 0;
 }

@@ -25,7 +25,7 @@ static enum sched_verdict blame(struct sched *sched, const struct sched_loss *lo
         row_append(sched, loss->call, entity, ROW_RETRY);
         return SCHED_RETRIED;
     }
-    row->place = ROW_NOWHERE;
+    row_in(sched, loss->call, row);
     return !contract && call->recovery == SHEAF_RECOVERY_ABORT ? SCHED_SEAL_ABORT : SCHED_SEAL_FAILED;
 }
 

@@ -31,14 +31,14 @@ struct row *row_at(struct sched *sched, uint32_t call, uint32_t entity)
     return &rows[entity + FIRST_BLOCK_ROWS - ((uint32_t)FIRST_BLOCK_ROWS << block)];
 }
 
-static struct row_list *list_of(struct sched *sched, uint32_t call, enum row_place place)
+static struct row_list *list_of(struct sched *sched, uint32_t call, const struct row *row)
 {
     struct call_queues *queues = &sched->calls[call];
-    switch (place) {
+    switch ((enum row_place)row->place) {
     case ROW_RETRY:
         return &queues->retry;
     case ROW_READY:
-        return &queues->ready;
+        return &queues->lanes[row->lane].ready;
     case ROW_ASIDE:
         return &queues->aside;
     case ROW_ISOLATION:
@@ -50,19 +50,45 @@ static struct row_list *list_of(struct sched *sched, uint32_t call, enum row_pla
     return NULL;
 }
 
-/* Rows of a root that are in a READY queue. */
-static void count_queued(struct sched *sched, const struct row *row, int by)
+/* READY rows of the Call, and of the root among them. */
+static void count_ready(struct sched *sched, uint32_t call, const struct row *row, int by)
 {
-    if (row->place == ROW_READY && row->root)
+    if (row->place != ROW_READY)
+        return;
+    sched->calls[call].ready_count += (uint32_t)by;
+    if (row->root)
         sched->bulk.roots[row->root - 1].queued += (uint32_t)by;
+}
+
+void row_out(struct sched *sched, uint32_t call, struct row *row)
+{
+    row->place = ROW_OUT;
+    sched->calls[call].lanes[row->lane].out++;
+}
+
+void row_in(struct sched *sched, uint32_t call, struct row *row)
+{
+    if (row->place != ROW_OUT)
+        return;
+    struct lane *lane = &sched->calls[call].lanes[row->lane];
+    assert(lane->out > 0);
+    lane->out--;
+    row->place = ROW_NOWHERE;
+}
+
+/* The list the row is about to be linked into. */
+static struct row_list *enter(struct sched *sched, uint32_t call, struct row *row, enum row_place place)
+{
+    row_in(sched, call, row);
+    row->place = (uint8_t)place;
+    count_ready(sched, call, row, 1);
+    return list_of(sched, call, row);
 }
 
 void row_append(struct sched *sched, uint32_t call, uint32_t entity, enum row_place place)
 {
-    struct row_list *list = list_of(sched, call, place);
     struct row *row = row_at(sched, call, entity);
-    row->place = (uint8_t)place;
-    count_queued(sched, row, 1);
+    struct row_list *list = enter(sched, call, row, place);
     row->next = NOBODY;
     row->previous = list->count ? list->last : NOBODY;
     if (list->count)
@@ -75,10 +101,8 @@ void row_append(struct sched *sched, uint32_t call, uint32_t entity, enum row_pl
 
 void row_prepend(struct sched *sched, uint32_t call, uint32_t entity, enum row_place place)
 {
-    struct row_list *list = list_of(sched, call, place);
     struct row *row = row_at(sched, call, entity);
-    row->place = (uint8_t)place;
-    count_queued(sched, row, 1);
+    struct row_list *list = enter(sched, call, row, place);
     row->previous = NOBODY;
     row->next = list->count ? list->first : NOBODY;
     if (list->count)
@@ -92,7 +116,7 @@ void row_prepend(struct sched *sched, uint32_t call, uint32_t entity, enum row_p
 void row_remove(struct sched *sched, uint32_t call, uint32_t entity)
 {
     struct row *row = row_at(sched, call, entity);
-    struct row_list *list = list_of(sched, call, (enum row_place)row->place);
+    struct row_list *list = list_of(sched, call, row);
     assert(list && list->count > 0);
     if (row->previous == NOBODY)
         list->first = row->next;
@@ -103,7 +127,7 @@ void row_remove(struct sched *sched, uint32_t call, uint32_t entity)
     else
         row_at(sched, call, row->next)->previous = row->previous;
     list->count--;
-    count_queued(sched, row, -1);
+    count_ready(sched, call, row, -1);
     row->place = ROW_NOWHERE;
 }
 
@@ -132,6 +156,12 @@ int sched_create(const struct sheaf_plan *plan, const struct lineage_memory *mem
         return -ENOMEM;
     }
     memset(sched->calls, 0, bytes);
+    for (uint32_t call = 0; call < plan->call_count; call++) {
+        if (sched_set_lanes(sched, call, 0, 1) < 0) {
+            sched_destroy(sched);
+            return -ENOMEM;
+        }
+    }
     *ret_sched = sched;
     return 0;
 }
@@ -142,10 +172,12 @@ void sched_destroy(struct sched *sched)
         return;
     struct lineage_memory memory = sched->memory;
     bulk_close(sched);
-    for (uint32_t i = 0; i < sched->plan->call_count; i++)
+    for (uint32_t i = 0; i < sched->plan->call_count; i++) {
+        lanes_close(sched, i);
         for (uint32_t block = 0; block < 27; block++)
             if (sched->calls[i].blocks[block])
                 memory.release(memory.cookie, sched->calls[i].blocks[block], block_bytes(block));
+    }
     memory.release(memory.cookie, sched->calls, (sched->plan->call_count + 1) * sizeof(*sched->calls));
     memory.release(memory.cookie, sched, sizeof(*sched));
 }

@@ -21,16 +21,26 @@ struct row {
     uint8_t place;
     bool alone;    /* was, or is to be, run alone in a fresh worker after a crash that may not be its own */
     uint16_t home; /* then: the worker that died over it */
+    uint16_t lane; /* of its Call's READY rows; kept while it is out */
 };
 
 struct row_list {
     uint32_t first, last, count;
 };
 
+/* READY rows meant for one worker, and how many of that lane are out. */
+struct lane {
+    struct row_list ready;
+    uint32_t out;
+};
+
 struct call_queues {
     uint8_t *blocks[27];
-    struct row_list retry, ready, aside, isolation;
-    uint32_t batch_open; /* isolation batch being handed out, 0: none */
+    struct row_list retry, aside, isolation;
+    struct lane *lanes;
+    uint32_t lane_count, first_worker; /* lane i is for worker first_worker + i */
+    uint32_t ready_count;              /* in all lanes */
+    uint32_t batch_open;               /* isolation batch being handed out, 0: none */
     uint32_t batch_left;
     uint64_t isolation_batches;
 };
@@ -40,6 +50,8 @@ struct bulk_root {
     uint64_t children;
     double children_log; /* log(1 + children) */
     uint32_t queued;     /* rows in READY queues */
+    uint32_t opener;     /* 1 + the worker that made its first child, 0: none yet */
+    uint32_t lane;       /* 1 + its lane, 0: none yet */
 };
 
 struct bulk {
@@ -66,6 +78,9 @@ static inline void row_reset(struct row *row)
     assert(row->place == ROW_NOWHERE);
     *row = (struct row){0};
 }
+/* A row goes out, or is out no longer (harmless for one that is not). Queueing a row that is out ends that, too. */
+void row_out(struct sched *sched, uint32_t call, struct row *row);
+void row_in(struct sched *sched, uint32_t call, struct row *row);
 void row_append(struct sched *sched, uint32_t call, uint32_t entity, enum row_place place);
 void row_prepend(struct sched *sched, uint32_t call, uint32_t entity, enum row_place place);
 void row_remove(struct sched *sched, uint32_t call, uint32_t entity);
@@ -77,5 +92,10 @@ uint32_t row_new_batch(struct sched *sched);
 /* NULL: memory is out. */
 struct bulk_root *bulk_root_of(struct sched *sched, uint32_t root);
 void bulk_close(struct sched *sched);
+
+/* lanes.c: the lane for a row of the root; the lane to serve next, if any row is READY. */
+uint32_t lane_of_root(const struct sched *sched, uint32_t call, struct bulk_root *root);
+struct lane *lane_to_serve(const struct call_queues *queues);
+void lanes_close(struct sched *sched, uint32_t call);
 
 #endif

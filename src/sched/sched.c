@@ -45,9 +45,10 @@ static void take(struct sched *sched, uint32_t call, uint32_t entity, enum sched
     struct row *row = row_at(sched, call, entity);
     struct call_queues *queues = &sched->calls[call];
     row_remove(sched, call, entity);
-    row->place = ROW_OUT;
+    row_out(sched, call, row);
     sched->bulk.taken_since += queue == SCHED_READY;
     *ret_row = (struct sched_row){.grain = {call, entity}, .queue = queue, .attempt = row->attempt};
+    ret_row->worker = queues->first_worker + row->lane;
     if (queue != SCHED_ISOLATION)
         return;
     ret_row->batch = row->batch;
@@ -65,8 +66,8 @@ int sched_next(struct sched *sched, uint32_t call, uint64_t now_us, struct sched
         take(sched, call, queues->retry.first, SCHED_RETRY, ret_row);
         return 1;
     }
-    if (!queues->batch_open && queues->ready.count) {
-        take(sched, call, queues->ready.first, SCHED_READY, ret_row);
+    if (!queues->batch_open && queues->ready_count) {
+        take(sched, call, lane_to_serve(queues)->ready.first, SCHED_READY, ret_row);
         return 1;
     }
     if (!queues->isolation.count)
@@ -79,7 +80,7 @@ int sched_next(struct sched *sched, uint32_t call, uint64_t now_us, struct sched
 
 uint32_t sched_queued(const struct sched *sched, uint32_t call)
 {
-    return sched->calls[call].ready.count + sched->calls[call].retry.count;
+    return sched->calls[call].ready_count + sched->calls[call].retry.count;
 }
 
 uint32_t sched_ready_rows(const struct sched *sched, uint32_t call)
@@ -111,6 +112,7 @@ bool sched_cancel(struct sched *sched, struct grain grain)
     struct call_queues *queues = &sched->calls[grain.call];
     struct row *row = row_at(sched, grain.call, grain.entity);
     if (row->place == ROW_OUT || row->place == ROW_NOWHERE) {
+        row_in(sched, grain.call, row);
         *row = (struct row){0};
         return false;
     }
@@ -125,6 +127,7 @@ void sched_done(struct sched *sched, struct grain grain)
 {
     struct row *row = row_at(sched, grain.call, grain.entity);
     assert(row->place == ROW_OUT || row->place == ROW_NOWHERE);
+    row_in(sched, grain.call, row);
     *row = (struct row){0};
 }
 
@@ -143,7 +146,7 @@ uint32_t sched_pick(const struct sched *sched, const uint32_t *calls, uint32_t c
     uint32_t best = PLAN_NONE;
     for (uint32_t i = 0; i < count; i++) {
         const struct call_queues *queues = &sched->calls[calls[i]];
-        if (!queues->ready.count && !queues->isolation.count && !retry_is_due(sched, calls[i], now_us))
+        if (!queues->ready_count && !queues->isolation.count && !retry_is_due(sched, calls[i], now_us))
             continue;
         uint32_t priority = sched->plan->calls[calls[i]].priority;
         if (best == PLAN_NONE || priority < sched->plan->calls[best].priority ||

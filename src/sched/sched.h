@@ -32,6 +32,7 @@ struct sched_row {
     struct grain grain;
     enum sched_queue queue;
     uint32_t attempt;    /* charged attempts so far: what the operator sees */
+    uint32_t worker;     /* that it is meant for, where its Call has lanes */
     uint32_t batch;      /* SCHED_ISOLATION: rows of one batch come one after another under one number; else 0 */
     uint32_t batch_left; /* rows of that batch still to come after this one */
     bool fresh_worker;   /* must run alone in a worker that has run nothing yet */
@@ -43,6 +44,16 @@ int sched_ready(struct sched *sched, struct grain grain);
 /* The same for a Grain under `root` (its number in lineage): put aside if that root has its share of rows queued, until
  * sched_level moves it up. */
 int sched_ready_in_turn(struct sched *sched, struct grain grain, uint32_t root);
+/*
+ * A Call whose operator keeps state per parent gets a lane for each worker of its Pool: `count` workers from
+ * `first_worker` on. Rows of one root wait in one lane, and the lane with the fewest rows out is served first, so every
+ * worker has rows of its own parents at hand, where one queue would give all of them rows of the same parent, for which
+ * each then builds the same state. A root gets the lane of the worker that opened it, or the shortest when that is much
+ * shorter. A lane is a wish: who takes a row is not decided here. Set before the first row; -ENOMEM.
+ */
+int sched_set_lanes(struct sched *sched, uint32_t call, uint32_t first_worker, uint32_t count);
+/* `worker` made the first child of the root. */
+void sched_opened_by(struct sched *sched, uint32_t root, uint32_t worker);
 /* 1 and the next row of the Call, or 0. Once the first row of an isolation batch has been taken its others come next.
  */
 int sched_next(struct sched *sched, uint32_t call, uint64_t now_us, struct sched_row *ret_row);

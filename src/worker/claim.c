@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which rows to take next. Calls in the order of the hello (drain first); within a Call the shards of the own node
- * first; within a shard the retry ring, then ready, then isolation. For Calls with state, rows whose parent is open
- * here go before rows that are at home nowhere, and rows at home elsewhere are taken only when there is nothing else.
+ * first; within a shard the retry ring, then ready, then isolation. For Calls with state, rows at home here go before
+ * rows that are at home nowhere; rows at home elsewhere are taken only when there is nothing else, those first whose
+ * parent is open here as well.
  *
  * A batch operator takes its READY rows from all shards together. It leaves them alone, with nothing claimed, while
  * they are fewer than the shards want in a batch and no shard says that waiting is over (board.h: batch_rows, go);
@@ -29,7 +30,7 @@
                                    the worker that has it open */
 #define UNKNOWN_ROW_NS 2000000u /* what a row is taken to cost before one was measured */
 
-enum ownership { TAKE_OPEN, TAKE_OPEN_OR_ANY, TAKE_FOREIGN };
+enum ownership { TAKE_OWN, TAKE_OWN_OR_ANY, TAKE_OPEN, TAKE_FOREIGN };
 
 /* What a look through a ring wants, and what it has accepted so far. Accepting is a hint: the claim may still fail. */
 struct look {
@@ -44,21 +45,28 @@ struct look {
     bool closed; /* an ALONE row was accepted: nothing goes with it */
 };
 
-static bool is_open_here(const struct look *look, const struct dispatch_peek *peek)
+static bool has_state_here(const struct look *look, const struct dispatch_peek *peek)
 {
     uint32_t flags = look->call->spec->operator_flags;
-    return peek->home == look->worker->hello.worker ||
-           ((flags & SHEAF_OPERATOR_STATE_OF_PARENT) != 0 && key_set_has(&look->call->open, peek->parent_key)) ||
+    return ((flags & SHEAF_OPERATOR_STATE_OF_PARENT) != 0 && key_set_has(&look->call->open, peek->parent_key)) ||
            ((flags & SHEAF_OPERATOR_STATE_OF_ROW) != 0 && key_set_has(&look->call->open, peek->key));
+}
+
+/* A row that has a home waits for it, also where its parent is open in several processes. */
+static bool is_own(const struct look *look, const struct dispatch_peek *peek)
+{
+    return peek->home == DISPATCH_HOME_ANY ? has_state_here(look, peek) : peek->home == look->worker->hello.worker;
 }
 
 static bool owned(const struct look *look, const struct dispatch_peek *peek)
 {
     switch (look->ownership) {
+    case TAKE_OWN:
+        return is_own(look, peek);
+    case TAKE_OWN_OR_ANY:
+        return peek->home == DISPATCH_HOME_ANY || is_own(look, peek);
     case TAKE_OPEN:
-        return is_open_here(look, peek);
-    case TAKE_OPEN_OR_ANY:
-        return peek->home == DISPATCH_HOME_ANY || is_open_here(look, peek);
+        return has_state_here(look, peek);
     case TAKE_FOREIGN:
         return true;
     }
@@ -196,19 +204,24 @@ static uint32_t claim_ring(struct sheaf_worker *worker, struct worker_call *call
         return foreign ? 0 : claim_from(worker, &look, shard, kind, rows_max, 0);
     }
     if (foreign) {
+        look.ownership = TAKE_OPEN;
+        uint32_t claimed = claim_from(worker, &look, shard, kind, rows_max, AFFINITY_SCAN);
+        if (claimed > 0)
+            return claimed;
+        look = (struct look){.worker = worker, .call = call, .by_batch = kind == BOARD_ISOLATION};
         if (!foreign_repays(worker, call, shard, kind))
             return 0;
         look.ownership = TAKE_FOREIGN;
         return claim_from(worker, &look, shard, kind, rows_max, 0);
     }
     if (kind == BOARD_READY) {
-        look.ownership = TAKE_OPEN;
+        look.ownership = TAKE_OWN;
         uint32_t claimed = claim_from(worker, &look, shard, kind, rows_max, AFFINITY_SCAN);
         if (claimed > 0)
             return claimed;
         look = (struct look){.worker = worker, .call = call};
     }
-    look.ownership = TAKE_OPEN_OR_ANY;
+    look.ownership = TAKE_OWN_OR_ANY;
     return claim_from(worker, &look, shard, kind, rows_max, 0);
 }
 
@@ -339,7 +352,7 @@ bool claim_has(struct sheaf_worker *worker, uint32_t index)
     struct worker_call *call = &worker->calls[index];
     for (uint32_t shard = 0; shard < worker->hello.shard_count; shard++)
         for (uint32_t kind = 0; kind < BOARD_RINGS; kind++) {
-            struct look look = {.worker = worker, .call = call, .ownership = TAKE_OPEN_OR_ANY, .only_count = true};
+            struct look look = {.worker = worker, .call = call, .ownership = TAKE_OWN_OR_ANY, .only_count = true};
             claim_from(worker, &look, shard, (enum board_ring)kind, 1, 0);
             if (look.accepted > 0)
                 return true;

@@ -309,6 +309,39 @@ static void test_drain_first(void **state)
     assert_int_equal(sched_pick(bed->sched, calls, 2, 0), BATCH);
 }
 
+static void test_lanes_keep_a_root_together(void **state)
+{
+    struct bed *bed = *state;
+    enum { FIRST_WORKER = 4, WORKERS = 2, ROWS_OF_ROOT = 100 };
+    assert_int_equal(sched_set_lanes(bed->sched, ROWS, FIRST_WORKER, WORKERS), 0);
+    sched_child(bed->sched, 3);
+    sched_root_over(bed->sched, 3); /* sizes are known: nothing is put aside */
+    sched_opened_by(bed->sched, 0, FIRST_WORKER + 1);
+    sched_opened_by(bed->sched, 1, FIRST_WORKER + 1);       /* has much to do already: the other worker gets this one */
+    sched_opened_by(bed->sched, 2, FIRST_WORKER + WORKERS); /* serves another Pool */
+    for (uint32_t i = 0; i < 3 * ROWS_OF_ROOT; i++)
+        assert_int_equal(sched_ready_in_turn(bed->sched, (struct grain){ROWS, i}, i / ROWS_OF_ROOT), 0);
+    sched_level(bed->sched, bed->plan->calls[ROWS].pool, 0, 3 * ROWS_OF_ROOT);
+    uint32_t worker_of[3] = {0}, taken[WORKERS] = {0};
+    for (uint32_t i = 0; i < 3 * ROWS_OF_ROOT; i++) {
+        struct sched_row row = next(bed, ROWS, 0);
+        uint32_t root = row.grain.entity / ROWS_OF_ROOT;
+        assert_true(worker_of[root] == 0 || worker_of[root] == row.worker);
+        worker_of[root] = row.worker;
+        taken[row.worker - FIRST_WORKER]++;
+        if (i < 2 * ROWS_OF_ROOT) /* both are served in turn as long as both have rows */
+            assert_true(taken[0] <= taken[1] + 1 && taken[1] <= taken[0] + 1);
+    }
+    assert_int_equal(worker_of[0], FIRST_WORKER + 1);
+    assert_int_equal(worker_of[1], FIRST_WORKER);
+    for (uint32_t i = 0; i < 3 * ROWS_OF_ROOT; i++)
+        sched_done(bed->sched, (struct grain){ROWS, i});
+    sched_root_over(bed->sched, 0);
+    sched_opened_by(bed->sched, 0, FIRST_WORKER); /* the number again, another root */
+    assert_int_equal(sched_ready_in_turn(bed->sched, (struct grain){ROWS, 0}, 0), 0);
+    assert_int_equal(next(bed, ROWS, 0).worker, FIRST_WORKER);
+}
+
 static void test_admission_and_spreading(void **state)
 {
     (void)state;
@@ -337,6 +370,7 @@ int main(void)
         TEST(test_a_row_left_of_a_batch_is_not_guilty),
         TEST(test_rows_that_ran_together_are_tried_alone),
         TEST(test_cancel),
+        TEST(test_lanes_keep_a_root_together),
         TEST(test_drain_first),
         TEST(test_admission_and_spreading),
     };
