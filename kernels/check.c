@@ -128,7 +128,7 @@ static int step_append(struct sheaf_kernel_plan *plan, enum kernel_function_inde
     if (plan->step_count >= SHEAF_KERNEL_STEPS_MAX)
         return -E2BIG;
     step.function = function;
-    step.args_bytes = sheaf_kernel_functions[function].args_bytes;
+    step.args_bytes = sheaf_device_kernels.kernels[function].argument_bytes;
     memcpy(step.args, args, step.args_bytes);
     plan->steps[plan->step_count++] = step;
     return 0;
@@ -137,7 +137,8 @@ static int step_append(struct sheaf_kernel_plan *plan, enum kernel_function_inde
 int plan_append_blocks(struct sheaf_kernel_plan *plan, enum kernel_function_index function, const void *args,
                        uint32_t blocks_x, uint32_t blocks_y)
 {
-    struct sheaf_kernel_step step = {.grid = {blocks_x, blocks_y, 1}, .block = {PLAN_BLOCK_THREADS, 1, 1}};
+    struct sheaf_kernel_step step = {
+        .grid = {.blocks = {blocks_x, blocks_y, 1}, .threads = {PLAN_BLOCK_THREADS, 1, 1}}};
     return step_append(plan, function, args, step);
 }
 
@@ -146,8 +147,8 @@ int plan_append(struct sheaf_kernel_plan *plan, enum kernel_function_index funct
 {
     enum { BLOCK_WIDTH = 32, BLOCK_HEIGHT = 8 };
     struct sheaf_kernel_step step = {
-        .grid = {(width + BLOCK_WIDTH - 1) / BLOCK_WIDTH, (height + BLOCK_HEIGHT - 1) / BLOCK_HEIGHT, 1},
-        .block = {BLOCK_WIDTH, BLOCK_HEIGHT, 1},
+        .grid = {.blocks = {(width + BLOCK_WIDTH - 1) / BLOCK_WIDTH, (height + BLOCK_HEIGHT - 1) / BLOCK_HEIGHT, 1},
+                 .threads = {BLOCK_WIDTH, BLOCK_HEIGHT, 1}},
     };
     return step_append(plan, function, args, step);
 }

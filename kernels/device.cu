@@ -4,7 +4,7 @@
  *
  * A body is a sequence of phases, EACH_THREAD { ... }: all threads of a block run one, then there is a barrier. Nothing
  * but SHARED variables lives from one phase to the next; `continue` ends a thread's part of a phase. So the same bodies
- * can be run on a CPU by a loop over the threads of each phase, which is what the tests do (tests/kernels/emulate.cc).
+ * can be run on a CPU by a loop over the threads of each phase (device_host.cc).
  */
 #include "kernels/kernels.h"
 #include "kernels/launch.h"

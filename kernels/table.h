@@ -4,23 +4,24 @@
  *
  * sheaf_plan_X takes what sheaf_kernel_X takes, checks it in the same way, and writes the launches into a plan instead
  * of running anything. Addresses in descriptors, of results and of scratch memory are the device's. The launches of a
- * plan run one after the other on one stream:
+ * plan run one after the other on one stream; with an operator's device, for example:
  *
  *     struct sheaf_kernel_plan plan = {.scratch = address, .scratch_bytes = bytes};
  *     status = sheaf_plan_resize(&in, &out, SHEAF_FILTER_AREA, &plan);
- *     for (i = 0; i < plan.step_count; i++) {
- *         void *parameters[] = {plan.steps[i].args};
- *         cuLaunchKernel(functions[plan.steps[i].function], grid, block, 0, stream, parameters, NULL);
- *     }
+ *     for (i = 0; i < plan.step_count && status == 0; i++)
+ *         status = device->launch(batch, sheaf_device_kernels.kernels[plan.steps[i].function].name,
+ * &plan.steps[i].grid, plan.steps[i].args);
  *
- * Every function takes one struct by value, which is why one pointer is enough. None uses dynamic shared memory.
- * A plan may be run again while its addresses hold; nothing of it points into host memory, so it can be captured.
+ * None uses dynamic shared memory. A plan may be run again while its addresses hold; nothing of it points into host
+ * memory, so it can be captured.
  */
 #ifndef SHEAF_KERNEL_TABLE_H
 #define SHEAF_KERNEL_TABLE_H
 
 #include <stddef.h>
 #include <stdint.h>
+
+#include <sheaf/operator.h>
 
 #include "kernels/kernels.h"
 
@@ -30,24 +31,19 @@ extern "C" {
 
 enum { SHEAF_KERNEL_ARGS_BYTES_MAX = 512, SHEAF_KERNEL_STEPS_MAX = 12 };
 
-/* A function of the fatbin; its name is what cuModuleGetFunction takes. Step.function counts in this table. */
-struct sheaf_kernel_function {
-    const char *name;
-    uint32_t args_bytes;
-};
-extern const struct sheaf_kernel_function sheaf_kernel_functions[];
-extern const uint32_t sheaf_kernel_function_count;
-
-/* The fatbin embedded in this build: SASS for sm_90, and PTX that later devices compile. NULL and 0 where it was built
- * without nvcc. 8-byte aligned, lives as long as the program. */
-const void *sheaf_kernel_fatbin(size_t *ret_bytes);
-/* One line about it: what it is for and its size, or why there is none. */
-const char *sheaf_kernel_fatbin_text(void);
+/*
+ * All functions, for sheaf_plugin.kernels. The image is a fatbin, embedded in this build: SASS for sm_90, and PTX that
+ * later devices compile; NULL where it was built without nvcc. On the backend `host` the same source runs, compiled for
+ * the CPU, thread after thread: right, and slower than kernels.h, which a CPU had better call instead.
+ */
+extern const struct sheaf_kernels sheaf_device_kernels;
+/* One line about the image: what it is for and its size, or why there is none. */
+const char *sheaf_device_kernels_text(void);
 
 struct sheaf_kernel_step {
-    uint32_t function; /* index into sheaf_kernel_functions */
+    uint32_t function; /* index into sheaf_device_kernels.kernels */
     uint32_t args_bytes;
-    uint32_t grid[3], block[3];
+    struct sheaf_grid grid;
     uint64_t args[SHEAF_KERNEL_ARGS_BYTES_MAX / sizeof(uint64_t)];
 };
 

@@ -67,7 +67,7 @@ static void check_kernels(report_function report, void *cookie)
 {
     char what[256];
     snprintf(what, sizeof what, "kernels: on the host for %s; %s", sheaf_kernel_host_variant(),
-             sheaf_kernel_fatbin_text());
+             sheaf_device_kernels_text());
     report(cookie, 1, what, NULL);
 }
 
@@ -92,6 +92,7 @@ static const struct sheaf_plugin plugin = {
     .operators = operators,
     .operator_count = sizeof operators / sizeof operators[0],
     .doctor = doctor,
+    .kernels = &sheaf_device_kernels,
 };
 
 const struct sheaf_plugin *sheaf_plugin(uint32_t host_abi)
