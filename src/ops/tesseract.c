@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,11 +67,25 @@ static int language_missing(const char *language, size_t language_bytes, const c
     return -ENOENT;
 }
 
+/* Data that lies in <libdir>/sheaf/tessdata of an installation, or NULL. */
+static const char *carried_data(char *path, size_t path_bytes)
+{
+    Dl_info info;
+    char own[PATH_MAX];
+    if (!dladdr((void *)carried_data, &info) || !info.dli_fname || !realpath(info.dli_fname, own))
+        return NULL;
+    if (snprintf(path, path_bytes, "%s/../tessdata", dirname(own)) >= (int)path_bytes)
+        return NULL;
+    return access(path, R_OK) == 0 ? path : NULL;
+}
+
 int tesseract_find_language(const char *data_path, const char *language, size_t language_bytes, char *folder,
                             size_t folder_bytes, char *error, size_t error_bytes)
 {
+    char carried[PATH_MAX / 2];
     const char *const places[] = {data_path,
                                   getenv("TESSDATA_PREFIX"),
+                                  carried_data(carried, sizeof carried),
                                   "/usr/share/tesseract-ocr/5/tessdata",
                                   "/usr/share/tesseract-ocr/4.00/tessdata",
                                   "/usr/share/tessdata",

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "topo/cgroup.h"
 
@@ -335,6 +336,10 @@ static int read_topology(struct topo *topo, hwloc_topology_t topology, struct sh
     hwloc_bitmap_free(usable);
     if (topo->machine.core_count == 0)
         return fail(error, SHEAF_E_ENVIRONMENT, "topology: no usable core in it");
+    if (topo->machine.ram_bytes == 0 && !topo->machine.loaded) { /* no /sys: hwloc knows of no memory */
+        topo->machine.ram_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+        topo->nodes[0].memory_bytes = topo->machine.ram_bytes;
+    }
     if (choose_memory(topo, topology) < 0)
         return fail(error, -ENOMEM, "topology: out of memory");
     add_devices(topo, topology);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -85,6 +86,7 @@ static void raise_descriptor_limit(void)
 int main(int argc, char **argv)
 {
     raise_descriptor_limit();
+    setenv("HWLOC_HIDE_ERRORS", "2", 0); /* what it says of a machine without /sys: `sheaf doctor` says it better */
     if (argc > 1 && strcmp(argv[1], "sim") == 0)
         return finish(argc > 2 && strcmp(argv[2], "--help") == 0 ? help_print("sim") : command_sim(argv + 1));
     struct settings settings;
