@@ -85,7 +85,7 @@ uint32_t sched_queued(const struct sched *sched, uint32_t call)
 
 uint32_t sched_ready_rows(const struct sched *sched, uint32_t call)
 {
-    return sched->calls[call].ready.count;
+    return sched->calls[call].ready_count;
 }
 
 uint32_t sched_isolating(const struct sched *sched, uint32_t call)
