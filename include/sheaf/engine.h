@@ -57,6 +57,10 @@ struct sheaf_run_options {
     uint32_t size;
     uint32_t reserved;
     const char *run_id; /* NULL: made up */
+    /* From here on since 0.2. */
+    uint32_t unproven_rows; /* of a Call that may fail its group, so many rows of one parent are under way before the
+                               first of them succeeded; 0: 20; UINT32_MAX: any number */
+    uint32_t reserved_2;
 };
 
 /* Starts workers for the Plan's Pools. The Plan must outlive the run. One run at a time per engine (-EBUSY). */

@@ -238,11 +238,11 @@ static uint32_t rows_ready(const struct shard *shard, uint32_t call)
     return sched_ready_rows(shard->sched, call) + in_ring(shard, call);
 }
 
-/* Rows of a Call that have no worker and may not be READY: in back-off, put aside, to be run apart. */
+/* Rows of a Call that have no worker and may not be READY: in back-off, put aside, held back, to be run apart. */
 static bool has_more(const struct shard *shard, uint32_t call)
 {
     return sched_queued(shard->sched, call) > sched_ready_rows(shard->sched, call) ||
-           sched_isolating(shard->sched, call) > 0 || sched_aside(shard->sched, call) > 0;
+           sched_isolating(shard->sched, call) > 0 || sched_aside(shard->sched, call) > 0 || turn_held(shard, call) > 0;
 }
 
 struct coming {
@@ -316,7 +316,7 @@ static struct policy_answer decide(struct shard *shard, uint32_t call, uint32_t 
     const struct policy_ask ask = {
         .ready = ready,
         .coming = ret_coming->rows < 1e9 ? (uint32_t)ret_coming->rows : 1000000000u,
-        .held = sched_aside(shard->sched, call),
+        .held = sched_aside(shard->sched, call) + turn_held(shard, call),
         .cap = cap,
         .idle = look->idle > 0 ? look->idle : 1, /* who asks next */
         .devices = devices,

@@ -175,6 +175,7 @@ static void seal_failed(struct shard *shard, struct grain grain, const struct li
     int result = lineage_fail(shard->lineage, grain, cause);
     if (result < 0)
         shard_fail(shard, result, "recording a failure");
+    turn_over(shard, grain, false);
 }
 
 static void fail_grain(struct shard *shard, struct grain grain, enum sheaf_scope scope, enum sheaf_class class_id,
@@ -256,6 +257,8 @@ static void take_answer(struct shard *shard, uint32_t worker, struct slot *slot,
     int result = lineage_answer(shard->lineage, grain, refs, call->expansion_count <= 64 ? child_counts : NULL);
     if (result < 0)
         shard_fail(shard, result, "recording an answer");
+    if (!unwanted)
+        turn_over(shard, grain, result == 0);
 }
 
 /* One child for every expansion of the Call that takes any of the values. */

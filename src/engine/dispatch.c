@@ -330,6 +330,9 @@ static enum lineage_found cancel_in_pages(struct shard *shard, struct slot *slot
 
 enum lineage_found dispatch_cancel(struct shard *shard, struct grain grain)
 {
+    if (turn_cancel(shard, grain))
+        return LINEAGE_KEPT_OUT;
+    turn_over(shard, grain, false);
     if (sched_cancel(shard->sched, grain))
         return LINEAGE_KEPT_OUT;
     uint32_t index = keymap_get(&shard->slot_of_grain, grain_key(grain));

@@ -477,6 +477,16 @@ static int create_parts(struct sheaf_run *run, struct sheaf_error *error)
     return result;
 }
 
+/* The isolation dial, 0: off. */
+static uint32_t unproven_rows(const struct sheaf_run_options *options)
+{
+    enum { DEFAULT_ROWS = 20 };
+    uint32_t rows = 0;
+    if (options && options->size >= offsetof(struct sheaf_run_options, unproven_rows) + sizeof rows)
+        rows = options->unproven_rows;
+    return rows == UINT32_MAX ? 0 : rows ? rows : DEFAULT_ROWS;
+}
+
 int sheaf_run_open(struct sheaf_engine *engine, const struct sheaf_plan *plan, const struct sheaf_run_options *options,
                    struct sheaf_run **ret_run, struct sheaf_error *error)
 {
@@ -494,6 +504,7 @@ int sheaf_run_open(struct sheaf_engine *engine, const struct sheaf_plan *plan, c
                run->slots_per_shard < DISPATCH_GRAINS_MAX / 64)
             run->slots_per_shard *= 2;
     }
+    run->unproven_rows = unproven_rows(options);
     if (options && options->run_id)
         snprintf(run->run_id, sizeof run->run_id, "%s", options->run_id);
     else

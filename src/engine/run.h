@@ -60,6 +60,7 @@ struct sheaf_run {
     uint32_t *pool_first, *pool_count; /* per Pool: its workers */
     uint32_t shard_count;
     struct shard **shards;
+    uint32_t unproven_rows;   /* the isolation dial, 0: off */
     uint32_t slots_per_shard; /* shard s describes rows in dispatch slots [s * this, (s + 1) * this) */
     struct supervisor *supervisor;
     _Atomic uint64_t deaths, replaced; /* workers lost; workers started in place of others */

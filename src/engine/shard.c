@@ -20,13 +20,7 @@ enum {
 
 static void on_ready(void *cookie, struct grain grain)
 {
-    struct shard *shard = cookie;
-    int result = shard->plan->calls[grain.call].domain == 0
-                     ? sched_ready(shard->sched, grain)
-                     : sched_ready_in_turn(shard->sched, grain, lineage_root_of(shard->lineage, grain));
-    if (result < 0)
-        shard_fail(shard, -ENOMEM, "queueing a row");
-    batching_row_ready(shard, grain.call);
+    turn_ready(cookie, grain);
 }
 
 static enum lineage_found on_cancel(void *cookie, struct grain grain)
@@ -300,6 +294,8 @@ int shard_create(struct sheaf_run *run, uint32_t number, struct shard **ret_shar
     if (result == 0)
         result = batching_create(shard);
     if (result == 0)
+        result = turn_create(shard);
+    if (result == 0)
         result = lineage_create(run->plan, &effects, &lineage_heap, &shard->lineage);
     if (result == 0)
         result = sched_create(run->plan, &lineage_heap, &shard->sched);
@@ -404,6 +400,7 @@ void shard_destroy(struct shard *shard)
     free(shard->counts);
     counts_destroy(shard);
     batching_destroy(shard);
+    turn_destroy(shard);
     free(shard->pools);
     free(shard->unhold);
     free(shard->complete);

@@ -5,6 +5,7 @@
  *
  *   shard.c     the thread: one step is inbox, completions, dispatch, publish; then park
  *   admit.c     submitted roots: reading their sources, entering lineage, leaving again
+ *   turn.c      READY rows on their way to a queue
  *   dispatch.c  rows onto the board and off again
  *   batching.c  how many rows workers are to take at once, and when they wait
  *   weigh.c     what a row of a batch weighs
@@ -176,6 +177,7 @@ struct shard {
     struct keymap home_of; /* key -> worker that has it open */
     struct raised_rows *raised;
     struct batching *batching;
+    struct gate *gates; /* per Call: turn.c */
 
     /* Collected during a lineage event, acted on after it: lineage may not be called from its own effects. */
     struct grain *unhold;
@@ -231,6 +233,15 @@ void slot_release_keeping_hold(struct shard *shard, struct slot *slot);
 enum ready_found slot_in_ring(struct shard *shard, const struct slot *slot);
 /* Whether a row that found its ring full could be offered now. */
 bool dispatch_has_room(const struct shard *shard);
+
+/* ---- turn.c ---- */
+int turn_create(struct shard *shard);
+void turn_destroy(struct shard *shard);
+void turn_ready(struct shard *shard, struct grain grain);
+/* After lineage was told of a row's end, or when it takes one back that was let through. */
+void turn_over(struct shard *shard, struct grain grain, bool succeeded);
+bool turn_cancel(struct shard *shard, struct grain grain); /* true: it was held back, and is no more */
+uint32_t turn_held(const struct shard *shard, uint32_t call);
 
 /* ---- batching.c ---- */
 int batching_create(struct shard *shard);

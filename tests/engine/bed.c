@@ -173,7 +173,8 @@ int bed_try_open(struct bed *bed, const char *program, struct sheaf_error *error
     compile(bed, program);
     int status = sheaf_engine_create(&options, &bed->engine, error);
     if (status == 0) {
-        status = sheaf_run_open(bed->engine, bed->plan, NULL, &bed->run, error);
+        bed->run_options.size = sizeof bed->run_options;
+        status = sheaf_run_open(bed->engine, bed->plan, &bed->run_options, &bed->run, error);
         if (status < 0)
             sheaf_engine_destroy(bed->engine);
     }

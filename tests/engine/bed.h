@@ -28,6 +28,7 @@ struct bed {
     uint32_t workers, window; /* of the next bed_open; 0: as the engine likes */
     uint64_t memory_bytes;
     const char *worker_path;
+    struct sheaf_run_options run_options;
     int descriptors_before;
     char *ledger; /* of the run closed last */
     /* What workers logged, by the threads of the engine. */

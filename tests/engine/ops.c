@@ -90,6 +90,18 @@ static int run_gate(void *cookie, const struct sheaf_row *row, char *message)
     return give(state, row, row->inputs[0].i64);
 }
 
+/* The first value in `at` fails its group, the second says its process and never ends. */
+static int run_poison(void *cookie, const struct sheaf_row *row, char *message)
+{
+    const struct state *state = cookie;
+    int64_t x = row->inputs[0].i64;
+    if (state->at_count > 0 && x == state->at[0])
+        return state->host->fail(row, SHEAF_SCOPE_GROUP, SHEAF_CLASS_MALFORMED, "poisoned by %" PRId64, x);
+    while (state->at_count > 1 && x == state->at[1])
+        pause();
+    return give(state, row, x);
+}
+
 /* A value in `at` spoils the process, and the next row to run there pays for it. */
 static int run_spoil(void *cookie, const struct sheaf_row *row, char *message)
 {
@@ -272,6 +284,7 @@ static const struct sheaf_option fifo_options[] = {{.name = "fifo", .type = SHEA
 
 static const struct sheaf_operator operators[] = {
     OPERATOR("gate", one, one, .run = run_gate, AT),
+    OPERATOR("poison", one, one, .run = run_poison, .widest_failure = SHEAF_SCOPE_GROUP, AT),
     OPERATOR("say", one, one, .run = run_say),
     OPERATOR("spoil", one, one, .run = run_spoil, AT),
     OPERATOR("fresh", one, one, .run = run_fresh, AT),

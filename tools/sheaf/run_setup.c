@@ -170,7 +170,7 @@ static int open_engine(struct run *run)
     struct sheaf_engine_options options = machine_options(settings);
     options.cookie = (void *)(uintptr_t)settings;
     options.log = on_log;
-    struct sheaf_run_options run_options = {sizeof run_options, 0, run->run_id};
+    struct sheaf_run_options run_options = {.size = sizeof run_options, .run_id = run->run_id};
     int status = sheaf_engine_create(&options, &run->engine, &error);
     if (status == 0)
         status = sheaf_run_open(run->engine, run->pipeline.plan, &run_options, &run->run, &error);
