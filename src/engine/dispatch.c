@@ -276,9 +276,9 @@ void dispatch_level(struct shard *shard)
 uint32_t dispatch_step(struct shard *shard)
 {
     uint32_t offered = 0;
-    uint64_t now_us = clock_now_ns() / 1000;
+    shard->offered_us = clock_now_ns() / 1000;
     for (uint32_t call = 0; call < shard->plan->call_count; call++)
-        offered += offer_call(shard, call, now_us);
+        offered += offer_call(shard, call, shard->offered_us);
     return offered;
 }
 

@@ -160,7 +160,7 @@ static uint64_t until_child_look(struct shard *shard, uint64_t timeout_ns)
 static void park(struct shard *shard, uint32_t seen, uint64_t timeout_ns)
 {
     uint64_t retry_us;
-    if (sched_next_retry_us(shard->sched, &retry_us)) {
+    if (sched_next_retry_us(shard->sched, shard->offered_us, &retry_us)) {
         uint64_t now_us = clock_now_ns() / 1000;
         uint64_t retry_ns = retry_us > now_us ? (retry_us - now_us) * 1000 : 0;
         timeout_ns = retry_ns < timeout_ns ? retry_ns : timeout_ns;

@@ -150,6 +150,7 @@ struct shard {
     bool started, stopping, cancelled;
     bool child_taken;       /* since the last park */
     uint64_t child_look_ns; /* until then children may come untold (COMPLETION_CHILD_NS) */
+    uint64_t offered_us;    /* rows that were due then were offered, as far as there was room */
     char *cancel_text;
 
     struct mailbox inbox;

@@ -295,8 +295,9 @@ void gather_suppress(struct lineage *l, uint32_t port, uint32_t entity)
          child = entity_at(l, p->from, child)->next) {
         if (!child_spoils(l, p, child))
             continue;
-        bool by_member = outcome_is_bad(item_outcome(l, p->members, child));
-        cause = cause_lower(l, cause, item_cause(l, by_member ? p->members : p->source, child));
+        uint32_t by = outcome_is_bad(item_outcome(l, p->members, child)) ? p->members : p->source;
+        bool dropped = item_outcome(l, by, child) == LINEAGE_DROPPED;
+        cause = cause_lower(l, cause, dropped ? CAUSE_DROPPED_VALUE : item_cause(l, by, child));
     }
     gather_at(l, port, entity)->cause = cause == CAUSE_NONE ? CAUSE_DROPPED_VALUE : cause;
     item_set(l, port, entity, LINEAGE_SUPPRESSED);

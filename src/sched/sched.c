@@ -88,17 +88,32 @@ uint32_t sched_ready_rows(const struct sched *sched, uint32_t call)
     return sched->calls[call].ready_count;
 }
 
+bool sched_due(const struct sched *sched, uint32_t call, uint64_t now_us)
+{
+    const struct call_queues *queues = &sched->calls[call];
+    return !queues->batch_open && (queues->ready.count || retry_is_due(sched, call, now_us));
+}
+
 uint32_t sched_isolating(const struct sched *sched, uint32_t call)
 {
     return sched->calls[call].isolation.count;
 }
 
-int sched_next_retry_us(const struct sched *sched, uint64_t *ret_us)
+/* Back-offs of one Call are all equally long, so its retries are in order of their time. */
+static uint64_t next_retry_us(const struct sched *sched, uint32_t call, uint64_t after_us)
+{
+    const struct row_list *retry = &sched->calls[call].retry;
+    uint32_t entity = retry->count && row_peek(sched, call, retry->last)->due_us > after_us ? retry->first : NOBODY;
+    while (entity != NOBODY && row_peek(sched, call, entity)->due_us <= after_us)
+        entity = row_peek(sched, call, entity)->next;
+    return entity == NOBODY ? UINT64_MAX : row_peek(sched, call, entity)->due_us;
+}
+
+int sched_next_retry_us(const struct sched *sched, uint64_t after_us, uint64_t *ret_us)
 {
     uint64_t least = UINT64_MAX;
     for (uint32_t call = 0; call < sched->plan->call_count; call++) {
-        const struct row_list *retry = &sched->calls[call].retry;
-        uint64_t due = retry->count ? row_peek(sched, call, retry->first)->due_us : UINT64_MAX;
+        uint64_t due = next_retry_us(sched, call, after_us);
         least = due < least ? due : least;
     }
     if (least == UINT64_MAX)

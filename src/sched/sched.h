@@ -57,12 +57,16 @@ void sched_opened_by(struct sched *sched, uint32_t root, uint32_t worker);
 /* 1 and the next row of the Call, or 0. Once the first row of an isolation batch has been taken its others come next.
  */
 int sched_next(struct sched *sched, uint32_t call, uint64_t now_us, struct sched_row *ret_row);
-/* Rows that sched_next would give now, READY and retry queues; isolation rows. */
+/* READY rows and retries, those whose back-off is not over too; isolation rows. */
 uint32_t sched_queued(const struct sched *sched, uint32_t call);
 uint32_t sched_ready_rows(const struct sched *sched, uint32_t call); /* of these the READY ones alone */
 uint32_t sched_isolating(const struct sched *sched, uint32_t call);
-/* When the next back-off of any Call ends: 1 and the time, or 0 if none is running. */
-int sched_next_retry_us(const struct sched *sched, uint64_t *ret_us);
+/* True: what sched_next gives now is READY or a retry; false: it is nothing, or begins or goes on with an isolation
+ * batch, which must not be mixed with other rows. */
+bool sched_due(const struct sched *sched, uint32_t call, uint64_t now_us);
+/* When the next back-off of any Call ends after `after_us`: 1 and the time, or 0 if none does. Retries that were due by
+ * then and have not been taken wait for a worker, not for time. */
+int sched_next_retry_us(const struct sched *sched, uint64_t after_us, uint64_t *ret_us);
 /* A Grain is suppressed. True: it was queued here and is taken out (KEPT_OUT). False: it is out, ask the rings. It is
  * forgotten here in both cases: it must not be requeued or passed to sched_failed any more. */
 bool sched_cancel(struct sched *sched, struct grain grain);

@@ -1,39 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Devices: which takes what, and how its dispatch goes on. */
-#include <errno.h>
-#include <stdlib.h>
-
+/* How a dispatch goes on: a batch is copied in, computed and copied back; a per-row operator goes from row to row and
+ * child to child. */
 #include "sim/state.h"
 
-uint64_t service_us(struct sim *sim, double us)
-{
-    uint32_t jitter = sim->setup->jitter_percent;
-    if (jitter)
-        us *= 1 + ((double)sim_draw(sim, 20001) - 10000) / 10000 * jitter / 100;
-    return us > 0 ? (uint64_t)(us + 0.5) : 0;
-}
-
-static const struct sim_service *service_of(const struct sim *sim, uint32_t call)
-{
-    return &sim->setup->services[call];
-}
-
-static double batch_us(const struct sim_service *service, uint32_t rows)
-{
-    if (service->table_us && rows < service->table_rows)
-        return service->table_us[rows];
-    return service->fixed_us + service->row_us * rows;
-}
+#define FOREVER UINT64_MAX
+enum { HANG_US = 60 * 1000 * 1000 };
 
 void row_end(struct sim *sim, struct device *device, struct sim_row *row, bool forget)
 {
-    bool running = row->state == ROW_RUNS;
     struct call_state *call = &sim->calls[device->call];
-    row->state = ROW_IS_OVER;
-    if (running) {
+    if (row->state == ROW_RUNS) {
         call->running--;
         call->children.emitted -= row->emitted;
+        if (sim->operators.over)
+            sim->operators.over(sim->operators.cookie, &row->saying);
     }
+    row->state = ROW_IS_OVER;
     call->out--;
     *claim_of(sim, row->grain) = (struct claim){0, 0};
     if (forget && sim->setup->order == SIM_FIFO)
@@ -41,41 +23,96 @@ void row_end(struct sim *sim, struct device *device, struct sim_row *row, bool f
     lineage_release_hold(sim->lineage, row->grain);
 }
 
-/* Back on the stack of its pool; `lost`: after its worker was started anew. */
+static void trace(struct sim *sim, const struct device *device)
+{
+    struct sim_dispatch dispatch = {device->started_us,
+                                    sim->now_us,
+                                    device->call,
+                                    device->pool,
+                                    device->number - sim->pools[device->pool].device_first,
+                                    device->count,
+                                    device->close,
+                                    device->lost};
+    if (sim->setup->trace)
+        sim->setup->trace(sim->setup->trace_cookie, &dispatch);
+}
+
+/* Its dispatch is over: back on the stack of its Pool; `lost`: after its worker was started anew. */
 void device_idle(struct sim *sim, struct device *device, bool lost)
 {
     struct pool_state *pool = &sim->pools[device->pool];
+    trace(sim, device);
     device->count = device->at = 0;
-    device->fresh = false;
+    device->timed_out = device->lost = false;
+    if (lost) {
+        device->rows_before = 0;
+        sim->result->pools[device->pool].losses++;
+    }
     if (lost && sim->setup->restart_us) {
         device->restarts = true;
-        device->rows_before = 0;
         pool->restarting++;
         event_push(sim, sim->now_us + sim->setup->restart_us, device->number);
         return;
     }
-    if (lost)
-        device->rows_before = 0;
     pool->idle[pool->idle_count++] = device->number;
 }
 
-/* ---- going on ---- */
-
-static void step_batch(struct sim *sim, struct device *device)
+static bool lost_by_chance(struct sim *sim)
 {
-    uint32_t started = 0;
-    for (uint32_t i = 0; i < device->count; i++)
-        started += device->rows[i].state == ROW_RUNS;
-    if (started)
-        policy_learn(&sim->calls[device->call].curve, device->count, sim->plan->calls[device->call].batch_rows,
-                     sim->now_us - device->started_us);
+    return sim->setup->loss_per_million && sim_draw(sim, 1000000) < sim->setup->loss_per_million;
+}
+
+/* It goes on after `us`, or never (FOREVER), unless it is killed at its deadline before that. */
+static void device_waits(struct sim *sim, struct device *device, uint64_t us)
+{
+    uint64_t deadline = deadline_us(sim, device->call);
+    if (deadline == 0 && us == FOREVER)
+        deadline = HANG_US;
+    device->timed_out = deadline != 0 && us > deadline;
+    event_push(sim, sim->now_us + (device->timed_out ? deadline : us), device->number);
+}
+
+/* ---- batch operators ---- */
+
+static void batch_compute(struct sim *sim, struct device *device)
+{
+    struct unit *unit = &sim->units[device->unit];
+    uint64_t us = service_us(sim, device, batch_us(&sim->setup->services[device->call], device->count));
+    unit->computes = true;
+    device->phase = DISPATCH_COMPUTES;
     for (uint32_t i = 0; i < device->count; i++) {
-        struct sim_row *row = &device->rows[i];
-        if (row->state == ROW_RUNS && row->fault >= SIM_RAISES) {
-            dispatch_lose(sim, device, NULL, (enum sim_fault)row->fault);
-            return;
-        }
+        row_start(sim, &device->rows[i]);
+        if (device->rows[i].state == ROW_RUNS && device->rows[i].saying.fault == SIM_HANGS)
+            us = FOREVER;
     }
+    device->computes_us = sim->now_us;
+    device_waits(sim, device, us);
+}
+
+/* A unit computes one batch after the other, in the order in which they were copied in. */
+static void unit_next(struct sim *sim, struct unit *unit)
+{
+    struct device *first = NULL;
+    for (uint32_t i = 0; i < unit->lane_count; i++) {
+        struct device *device = &sim->devices[unit->lane_first + i];
+        if (device->count && device->whole && device->phase == DISPATCH_QUEUES &&
+            (!first || device->queued_order < first->queued_order))
+            first = device;
+    }
+    if (first)
+        batch_compute(sim, first);
+}
+
+static void batch_is_in(struct sim *sim, struct device *device)
+{
+    device->phase = DISPATCH_QUEUES;
+    device->queued_order = sim->order++;
+    if (!sim->units[device->unit].computes)
+        unit_next(sim, &sim->units[device->unit]);
+}
+
+static void batch_answer(struct sim *sim, struct device *device)
+{
     for (uint32_t i = 0; i < device->count; i++)
         if (device->rows[i].state != ROW_IS_OVER)
             row_finish(sim, device, &device->rows[i]);
@@ -83,187 +120,151 @@ static void step_batch(struct sim *sim, struct device *device)
     device_idle(sim, device, false);
 }
 
-/* A per-row operator: the next child, or the end of the row. */
-static void step_rows(struct sim *sim, struct device *device)
+static void batch_computed(struct sim *sim, struct device *device)
 {
-    const struct sim_service *service = service_of(sim, device->call);
-    while (device->at < device->count) {
-        struct sim_row *row = &device->rows[device->at];
-        if (row->state == ROW_CLAIMED) {
-            row_start(sim, row);
-            if (row->state == ROW_RUNS) {
-                double us = service->fixed_us + service->row_us + (row->children ? service->child_us : 0);
-                event_push(sim, sim->now_us + service_us(sim, us), device->number);
-                return;
-            }
-        } else if (row->state == ROW_RUNS) {
-            if (row_emit(sim, row) && row->emitted < row->children) {
-                event_push(sim, sim->now_us + service_us(sim, service->child_us), device->number);
-                return;
-            }
-            if (row->fault >= SIM_RAISES) {
-                dispatch_lose(sim, device, row, (enum sim_fault)row->fault);
-                return;
-            }
-            row_finish(sim, device, row);
-            device->rows_before++;
-        }
-        if (row->state == ROW_IS_OVER)
-            device->at++;
+    struct unit *unit = &sim->units[device->unit];
+    uint64_t us = sim->now_us - device->computes_us;
+    uint32_t started = 0, raised = device->count;
+    unit->computes = false;
+    sim->result->pools[device->pool].computing_us += (double)us;
+    for (uint32_t i = 0; i < device->count; i++) {
+        started += device->rows[i].state == ROW_RUNS;
+        if (device->rows[i].state == ROW_RUNS && device->rows[i].saying.fault >= SIM_RAISES && raised == device->count)
+            raised = i;
     }
-    policy_learn(&sim->calls[device->call].curve, device->count, sim->plan->calls[device->call].batch_rows,
-                 sim->now_us - device->started_us);
-    device_idle(sim, device, false);
+    if (started && !device->timed_out)
+        policy_learn(&sim->calls[device->call].curve, device->count, sim->plan->calls[device->call].batch_rows, us);
+    double bytes = sim->setup->services[device->call].out_bytes * device->count;
+    if (device->timed_out) {
+        dispatch_lose(sim, device, NULL, SIM_HANGS);
+    } else if (raised < device->count) {
+        dispatch_lose(sim, device, NULL, device->rows[raised].saying.fault);
+    } else if (lost_by_chance(sim)) {
+        dispatch_lose(sim, device, NULL, SIM_ANSWERS);
+    } else if (bytes > 0) {
+        device->phase = DISPATCH_COPIES_OUT;
+        event_push(sim, copy_until_us(sim, device, bytes, false), device->number);
+    } else {
+        batch_answer(sim, device);
+    }
+    unit_next(sim, unit);
 }
 
-/* ---- taking ---- */
-
-static void device_claim(struct sim *sim, struct device *device, const struct sched_row *row)
+static void step_batch(struct sim *sim, struct device *device)
 {
-    device->rows = sim_grow(sim, device->rows, &device->capacity, device->count, sizeof(*device->rows));
-    if (sim->error)
-        return;
-    device->rows[device->count] = (struct sim_row){.grain = row->grain, .attempt = row->attempt};
-    lineage_hold(sim->lineage, row->grain);
-    *claim_of(sim, row->grain) = (struct claim){device->number + 1, device->count};
-    device->count++;
-    sim->calls[row->grain.call].out++;
-}
-
-static void device_start(struct sim *sim, struct device *device, enum policy_close close)
-{
-    struct sim_call_result *result = &sim->result->calls[device->call];
-    const struct sim_service *service = service_of(sim, device->call);
-    result->batches++;
-    result->rows += device->count;
-    result->closes[close]++;
-    device->whole = sim->plan->calls[device->call].batch;
-    device->started_us = sim->now_us;
-    device->at = 0;
-    double us = 0;
-    if (device->whole) {
-        for (uint32_t i = 0; i < device->count; i++)
-            row_start(sim, &device->rows[i]);
-        us = batch_us(service, device->count);
-    }
-    device->until_us = sim->now_us + (uint64_t)us;
-    if (sim->setup->trace)
-        sim->setup->trace(sim->setup->trace_cookie,
-                          &(struct sim_dispatch){sim->now_us, sim->now_us + (uint64_t)us, device->call, device->number,
-                                                 device->count, close});
-    if (device->whole)
-        event_push(sim, sim->now_us + service_us(sim, us), device->number);
+    if (device->phase == DISPATCH_COPIES_IN)
+        batch_is_in(sim, device);
+    else if (device->phase == DISPATCH_COMPUTES)
+        batch_computed(sim, device);
     else
-        step_rows(sim, device);
+        batch_answer(sim, device);
 }
 
-static uint32_t rows_wanted(struct sim *sim, uint32_t call, enum policy_close *ret_close)
+/* ---- per-row operators ---- */
+
+/* Its row has no budget to emit. Rows behind it are recalled: the one that everybody waits for may be among them. */
+static void device_block(struct sim *sim, struct device *device)
 {
-    struct policy_ask ask = rows_ask(sim, call);
-    *ret_close = ask.ready >= ask.cap ? POLICY_FULL : POLICY_NOTHING_COMING;
-    if (sim->setup->fixed_batches || sim->setup->order == SIM_PARENT_BOUND || ask.cap == 1)
-        return ask.ready < ask.cap ? ask.ready : ask.cap;
-    struct policy_answer answer = policy_decide(&sim->calls[call].curve, &ask);
-    *ret_close = answer.close;
-    return answer.rows;
+    device->blocked = true;
+    sim->blocked++;
+    sim->pools[device->pool].blocked++;
+    sim->calls[device->call].running--;
+    sim->calls[device->call].children.emitted -= device->rows[device->at].emitted;
+    for (uint32_t i = device->count; i-- > device->at + 1;) {
+        struct sim_row *row = &device->rows[i];
+        bool cancelled = row->cancelled;
+        if (!cancelled)
+            sched_requeue_uncharged(sim->sched, row->grain);
+        row_end(sim, device, row, cancelled);
+        if (cancelled)
+            gate_row_over(sim, row->grain, false);
+    }
+    device->count = device->at + 1;
 }
 
-/* Takes rows for an idle device of the pool. False: none of its Calls has any to give now. */
-static bool device_take(struct sim *sim, struct pool_state *pool, uint32_t call, uint32_t wanted,
-                        enum policy_close close)
+/* The next child of a RUNNING row, if it may emit. False: it has emitted all, and goes on to its end now. */
+static bool row_goes_on(struct sim *sim, struct device *device, struct sim_row *row)
 {
-    struct sched_row row;
-    if (!rows_take(sim, call, &row))
+    if (!row_may_emit(sim, device, row)) {
+        device_block(sim, device);
+        return true;
+    }
+    if (!row->saying.at_once && row_emit(sim, row) && row->emitted < row->children) {
+        device_waits(sim, device, service_us(sim, device, sim->setup->services[device->call].child_us));
+        return true;
+    }
+    if (row->saying.fault != SIM_HANGS || row->cancelled)
         return false;
-    struct device *device = &sim->devices[pool->idle[--pool->idle_count]];
-    device->call = call;
-    device->count = 0;
-    if (row.fresh_worker)
-        device->rows_before = 0;
-    if (row.queue == SCHED_ISOLATION)
-        sim->result->calls[call].isolation_batches++;
-    do {
-        device_claim(sim, device, &row);
-        bool isolated = row.queue == SCHED_ISOLATION;
-        if (isolated ? row.batch_left == 0 : device->count >= wanted)
-            break;
-        if (!isolated && sim->setup->order == SIM_FIFO && sched_queued(sim->sched, call) == 0)
-            break;
-    } while (!sim->error && rows_take(sim, call, &row));
-    device_start(sim, device, close);
+    device_waits(sim, device, FOREVER);
     return true;
 }
 
-static enum sim_idle idle_reason(const struct sim *sim, const struct pool_state *pool, bool waits)
+/* What is left of the dispatch may go on; false: the dispatch is over, or its next step has been set. */
+static bool step_row(struct sim *sim, struct device *device)
 {
-    if (waits)
-        return SIM_IDLE_WAITS;
-    uint32_t index = (uint32_t)(pool - sim->pools);
-    bool above = sim->admitted < sim->setup->root_count;
-    for (uint32_t i = 0; i < sim->plan->call_count; i++) {
-        if (sim->calls[i].pool != index)
-            continue;
-        if (sim->calls[i].gate.held)
-            return SIM_IDLE_HELD;
-        for (uint32_t j = 0; j < sim->upstream.calls[i].maker_count; j++) {
-            uint32_t maker = sim->upstream.calls[i].makers[j].call;
-            above = above || sim->calls[maker].running || rows_ready(sim, maker);
-        }
-    }
-    return above ? SIM_IDLE_STARVED : SIM_IDLE_DRAINED;
-}
-
-/* Drain first: of the Calls of the pool that have rows, the one nearest to the outputs that does not wait. */
-static bool pool_serve(struct sim *sim, struct pool_state *pool, const struct plan_pool *plan_pool, bool *ret_waits)
-{
-    uint64_t passed = 0;
-    for (uint32_t round = 0; round < plan_pool->call_count; round++) {
-        uint32_t best = PLAN_NONE, best_index = 0;
-        for (uint32_t i = 0; i < plan_pool->call_count; i++) {
-            uint32_t call = sim->plan->pool_calls[plan_pool->call_first + i];
-            if (passed >> i & 1 || rows_ready(sim, call) == 0)
-                continue;
-            if (best == PLAN_NONE || sim->plan->calls[call].priority < sim->plan->calls[best].priority) {
-                best = call;
-                best_index = i;
-            }
-        }
-        if (best == PLAN_NONE)
+    const struct sim_service *service = &sim->setup->services[device->call];
+    struct sim_row *row = &device->rows[device->at];
+    if (row->state == ROW_CLAIMED) {
+        row_start(sim, row);
+        if (row->state == ROW_RUNS) {
+            double us =
+                service->fixed_us + service->row_us + (row->children && !row->saying.at_once ? service->child_us : 0);
+            device_waits(sim, device, service_us(sim, device, us));
             return false;
-        enum policy_close close;
-        uint32_t wanted = rows_wanted(sim, best, &close);
-        if (wanted && device_take(sim, pool, best, wanted, close))
-            return true;
-        *ret_waits = *ret_waits || wanted == 0;
-        passed |= UINT64_C(1) << best_index;
-    }
-    return false;
-}
-
-/* Rows of roots much larger than the others move up as a Pool needs them. */
-static void pool_level(struct sim *sim, uint32_t pool)
-{
-    const struct plan_pool *calls = &sim->plan->pools[pool];
-    uint32_t out = 0;
-    for (uint32_t i = 0; i < calls->call_count; i++)
-        out += sim->calls[sim->plan->pool_calls[calls->call_first + i]].out;
-    sched_level(sim->sched, pool, out, sim->pools[pool].device_count);
-}
-
-void devices_assign(struct sim *sim)
-{
-    bool moved = true;
-    while (moved && !sim->error) {
-        moved = false;
-        for (uint32_t i = 0; i < sim->plan->pool_count; i++) {
-            struct pool_state *pool = &sim->pools[i];
-            bool waits = false;
-            pool_level(sim, i);
-            while (pool->idle_count && pool_serve(sim, pool, &sim->plan->pools[i], &waits))
-                moved = true;
-            pool->why = idle_reason(sim, pool, waits);
         }
+    } else if (row->state == ROW_RUNS) {
+        if (device->timed_out) {
+            dispatch_lose(sim, device, row, SIM_HANGS);
+            return false;
+        }
+        if (row_goes_on(sim, device, row))
+            return false;
+        if (row->saying.fault >= SIM_RAISES && !row->cancelled) {
+            dispatch_lose(sim, device, row, row->saying.fault);
+            return false;
+        }
+        if (lost_by_chance(sim)) {
+            dispatch_lose(sim, device, NULL, SIM_ANSWERS);
+            return false;
+        }
+        row_finish(sim, device, row);
+        device->rows_before++;
     }
+    device->at += row->state == ROW_IS_OVER;
+    return true;
+}
+
+static void step_rows(struct sim *sim, struct device *device)
+{
+    while (device->at < device->count)
+        if (!step_row(sim, device))
+            return;
+    uint64_t us = sim->now_us - device->started_us;
+    policy_learn(&sim->calls[device->call].curve, device->count, sim->plan->calls[device->call].batch_rows, us);
+    sim->result->pools[device->pool].computing_us += (double)us;
+    device_idle(sim, device, false);
+}
+
+/* ---- both ---- */
+
+void device_start(struct sim *sim, struct device *device)
+{
+    const struct sim_service *service = &sim->setup->services[device->call];
+    device->whole = sim->plan->calls[device->call].batch;
+    device->started_us = device->until_us = sim->now_us;
+    device->at = 0;
+    if (!device->whole) {
+        step_rows(sim, device);
+        return;
+    }
+    double bytes = service->in_bytes * device->count;
+    uint64_t until_us = bytes > 0 ? copy_until_us(sim, device, bytes, true) : sim->now_us;
+    device->until_us = until_us + (uint64_t)batch_us(service, device->count);
+    device->phase = DISPATCH_COPIES_IN;
+    if (bytes > 0)
+        event_push(sim, until_us, device->number);
+    else
+        batch_is_in(sim, device);
 }
 
 void device_step(struct sim *sim, struct device *device)
@@ -271,10 +272,23 @@ void device_step(struct sim *sim, struct device *device)
     if (device->restarts) {
         device->restarts = false;
         sim->pools[device->pool].restarting--;
-        device_idle(sim, device, false);
+        sim->pools[device->pool].idle[sim->pools[device->pool].idle_count++] = device->number;
     } else if (device->whole) {
         step_batch(sim, device);
     } else {
         step_rows(sim, device);
     }
+}
+
+/* A device whose row was blocked looks again. */
+void device_wake(struct sim *sim, struct device *device)
+{
+    if (!device->blocked)
+        return;
+    device->blocked = false;
+    sim->blocked--;
+    sim->pools[device->pool].blocked--;
+    sim->calls[device->call].running++;
+    sim->calls[device->call].children.emitted += device->rows[device->at].emitted;
+    event_push(sim, sim->now_us, device->number);
 }

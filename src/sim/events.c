@@ -42,7 +42,8 @@ void event_push(struct sim *sim, uint64_t at_us, uint32_t device)
     sim->heap = sim_grow(sim, sim->heap, &sim->heap_capacity, sim->heap_count, sizeof(*sim->heap));
     if (sim->error)
         return;
-    struct event event = {at_us, sim->order++, device};
+    uint64_t order = sim->setup->shuffled ? sim_draw(sim, UINT32_MAX) : sim->order++;
+    struct event event = {at_us, order, device};
     uint32_t index = sim->heap_count++;
     for (; index > 0 && earlier(&event, &sim->heap[(index - 1) / 2]); index = (index - 1) / 2)
         sim->heap[index] = sim->heap[(index - 1) / 2];

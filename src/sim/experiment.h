@@ -27,29 +27,39 @@ int sim_registry_create(struct sheaf_registry **ret_registry);
 
 /* ---- experiments ---- */
 
+/* Told of every run before it begins, and of every dispatch. */
+struct experiment_trace {
+    void *cookie;
+    void (*run)(void *cookie, const char *name, const struct sheaf_plan *plan);
+    void (*dispatch)(void *cookie, const struct sim_dispatch *dispatch);
+};
+
 struct experiment_options {
-    uint64_t seed;
-    uint32_t devices;     /* 0: the experiment's own */
-    uint32_t batch;       /* 0: the experiment's own */
-    uint32_t dial;        /* UINT32_MAX: the experiment's own */
-    bool fixed_batches;   /* --policy fixed */
-    enum sim_order order; /* E3, E4 */
-    uint32_t jitter_percent;
-    void (*trace)(void *cookie, const struct sim_dispatch *dispatch);
-    void *trace_cookie;
+    /* What every run starts from: seed, spread, slow devices, losses, faults by chance, budget, links. */
+    struct sim_setup setup;
+    uint32_t devices;           /* 0: the experiment's own */
+    uint32_t batch;             /* 0: the experiment's own */
+    uint32_t dial;              /* UINT32_MAX: the experiment's own */
+    uint32_t roots;             /* 0: the experiment's own; "scale" alone has a choice */
+    double in_bytes, out_bytes; /* of a page to and from its device */
+    bool fixed_batches;         /* --policy fixed */
+    enum sim_order order;       /* E3, E4 */
+    struct experiment_trace trace;
 };
 
 /* One run of an experiment. */
 struct experiment_line {
     char name[96];
-    double makespan_s, bound_s; /* bound 0: none is stated */
-    double fill;                /* of the Call that matters */
+    double makespan_s, bound_s;
+    bool bound_is_path; /* the longest row decides, not the work */
+    double fill;        /* of the Call that matters */
     uint64_t batches, rows, isolation_batches;
     uint64_t kept_out, skipped, discarded;
     uint64_t roots_by_status[4];
     uint64_t closes[POLICY_CLOSE_COUNT];
-    double busy, idle[SIM_IDLE_COUNT]; /* shares of its Pool's time */
-    bool leaked;
+    double busy, idle[SIM_IDLE_COUNT];         /* shares of its Pool's time */
+    double computing, copying_in, copying_out; /* of the makespan, a device in the mean */
+    uint64_t grains, losses, spilled;
 };
 
 enum { EXPERIMENT_LINES = 24, EXPERIMENT_TARGETS = 12 };
@@ -67,8 +77,9 @@ struct experiment_report {
     char problem[1200]; /* why it could not be run */
 };
 
-/* Names, NULL at the end. */
+/* Names of the published ones, NULL at the end; "scale" is there besides. */
 const char *const *experiment_names(void);
+bool experiment_exists(const char *name);
 /* 0; -ENOENT: no such experiment; what sim_run says. */
 int experiment_run(const char *name, const struct experiment_options *options, struct experiment_report *ret_report);
 

@@ -167,6 +167,7 @@ enum lineage_found on_cancel(void *cookie, struct grain grain)
     struct claim *claim = claim_of(sim, grain);
     struct sim_row *row = &sim->devices[claim->device - 1].rows[claim->row];
     row->cancelled = true;
+    device_wake(sim, &sim->devices[claim->device - 1]);
     return row->state == ROW_CLAIMED ? LINEAGE_SKIPPED : LINEAGE_RUNNING;
 }
 
@@ -217,20 +218,26 @@ static double coming_from(const struct sim *sim, uint32_t call, const struct ups
     return upstream_coming(maker, &does);
 }
 
-/* Something further up may still lead here. */
+/* READY, whether or not they may go now. */
+static uint32_t rows_waiting(const struct sim *sim, uint32_t call)
+{
+    return rows_ready(sim, call) + sched_aside(sim->sched, call) + (uint32_t)sim->calls[call].gate.held;
+}
+
+/* More than what is coming already: something further up may still lead here. */
 static bool more_above(const struct sim *sim, uint32_t call)
 {
     const struct upstream *upstream = &sim->upstream.calls[call];
     if (sim->admitted < sim->setup->root_count)
         return true;
-    for (uint32_t i = 0; i < upstream->maker_count; i++) {
-        uint32_t maker = upstream->makers[i].call;
-        const struct upstream *further = &sim->upstream.calls[maker];
-        if (rows_ready(sim, maker) > idle_elsewhere(sim, call, maker) || more_above(sim, maker))
+    for (uint32_t i = 0; i < call; i++) {
+        if (!upstream_leads_to(&sim->upstream, i, call))
+            continue;
+        bool makes = false;
+        for (uint32_t j = 0; j < upstream->maker_count; j++)
+            makes = makes || upstream->makers[j].call == i;
+        if (makes ? rows_waiting(sim, i) > idle_elsewhere(sim, call, i) : rows_waiting(sim, i) || sim->calls[i].running)
             return true;
-        for (uint32_t j = 0; j < further->maker_count; j++)
-            if (sim->calls[further->makers[j].call].running)
-                return true;
     }
     return false;
 }

@@ -210,6 +210,19 @@ static void write_filter(struct author *a)
                                               name_of(port_add(a, a->ports[source].type, a->ports[source].domain))));
 }
 
+/* Half of the programs have one or two Pools for all Calls. Drawn last: what a program means does not depend on it. */
+static void share_pools(struct author *a)
+{
+    uint32_t pools = draw(a, 4);
+    size_t i;
+    json_t *step;
+    json_array_foreach(a->steps, i, step)
+    {
+        if ((pools == 1 || pools == 2) && json_object_get(step, "call"))
+            json_object_set_new(step, "pool", json_string(draw(a, pools) ? "a" : "b"));
+    }
+}
+
 json_t *random_program(uint64_t seed, json_t **ret_rows)
 {
     struct author author, *a = &author;
@@ -228,6 +241,7 @@ json_t *random_program(uint64_t seed, json_t **ret_rows)
         uint32_t port = draw(a, a->port_count);
         json_array_append_new(outputs, name_of(i < 2 ? a->port_count - 1 - draw(a, (a->port_count + 2) / 3) : port));
     }
+    share_pools(a);
     *ret_rows = rows;
     return json_pack("{s:{s:{s:s,s:o}},s:o,s:o}", "sources", "p0", "kind", "i64", "rows", rows, "steps", a->steps,
                      "outputs", outputs);

@@ -103,8 +103,9 @@ static void test_retries_wait_and_go_first(void **state)
     make_ready(bed, ROWS, 3);
     assert_int_equal(next(bed, ROWS, 0).grain.entity, 0);
     assert_int_equal(lose(bed, ROWS, SCHED_TIMED_OUT, SHEAF_CLASS_TIMEOUT, 0, 0), SCHED_RETRIED);
-    assert_int_equal(sched_next_retry_us(bed->sched, &due), 1);
+    assert_int_equal(sched_next_retry_us(bed->sched, 1000, &due), 1);
     assert_int_equal(due, 1000 + 5000);
+    assert_int_equal(sched_next_retry_us(bed->sched, due, &due), 0); /* it waits for a worker, not for time */
     struct sched_row row = next(bed, ROWS, due - 1);
     assert_int_equal(row.grain.entity, 1);
     row = next(bed, ROWS, due);
@@ -159,6 +160,22 @@ static void test_a_crash_of_a_used_worker_is_tried_alone(void **state)
     assert_int_equal(row.attempt, 0);
     assert_int_equal(lose(bed, ROWS, SCHED_CRASHED, SHEAF_CLASS_CRASHED, 0, 0), SCHED_RETRIED);
     assert_int_equal(lose(bed, ROWS, SCHED_CRASHED, SHEAF_CLASS_OOM, 1, 0), SCHED_RETRIED);
+}
+
+/* While a back-off runs there is nothing to give but the isolation batch, which must not be mixed. */
+static void test_isolation_is_told_apart_from_what_is_due(void **state)
+{
+    struct bed *bed = *state;
+    make_ready(bed, ROWS, 2);
+    next(bed, ROWS, 0);
+    next(bed, ROWS, 0);
+    assert_int_equal(lose(bed, ROWS, SCHED_TIMED_OUT, SHEAF_CLASS_TIMEOUT, 0, 0), SCHED_RETRIED);
+    assert_int_equal(lose(bed, ROWS, SCHED_CRASHED, SHEAF_CLASS_CRASHED, 1, 3), SCHED_ISOLATING);
+    assert_int_equal(sched_queued(bed->sched, ROWS), 1);
+    assert_int_equal(sched_isolating(bed->sched, ROWS), 1);
+    assert_false(sched_due(bed->sched, ROWS, 5999));
+    assert_true(sched_due(bed->sched, ROWS, 6000));
+    assert_int_equal(next(bed, ROWS, 5999).queue, SCHED_ISOLATION);
 }
 
 static void test_policies(void **state)
@@ -365,6 +382,7 @@ int main(void)
         TEST(test_retries_wait_and_go_first),
         TEST(test_only_the_marked_row_is_charged),
         TEST(test_a_crash_of_a_used_worker_is_tried_alone),
+        TEST(test_isolation_is_told_apart_from_what_is_due),
         TEST(test_policies),
         TEST(test_bisection_is_bounded),
         TEST(test_a_row_left_of_a_batch_is_not_guilty),

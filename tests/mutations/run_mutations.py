@@ -18,6 +18,9 @@ SIGNATURES = "tests/common/operator_signatures.c"
 DRIVER = {"LD_LIBRARY_PATH": "{build}/tests/fake_cuda",
           "SHEAF_FAKE_CUDA_KERNELS": "{build}/tests/device/device_test_ops.so",
           "SHEAF_TEST_DEVICE": "cuda", "SHEAF_FAKE_CUDA_STRICT": "1", "SHEAF_TEST_SEED": "1"}
+PLAYER = ("tests/lineage/player.c", "tests/lineage/witness.c", "tests/lineage/operators.c")
+SIMULATOR = tuple("src/sim/%s.c" % name for name in ("answers", "assign", "counts", "devices", "events", "prepare", "rows",
+                                                     "service", "sim"))
 # Modules that are tested together, and their tests, cheapest first: (name, sources, environment).
 GROUPS = (
     (("src/lineage", "src/sched"), (
@@ -29,11 +32,10 @@ GROUPS = (
         ("reference",
          ["tests/reference/test_reference.c", "tests/reference/static.c", "tests/reference/evaluate.c",
           "tests/reference/needed.c", "tests/reference/result.c", "tests/reference/compare.c",
-          "tests/lineage/player.c", "tests/lineage/operators.c", "tests/common/random_program.c", SIGNATURES],
+          "tests/common/random_program.c", "tests/sim/simulated.c", *PLAYER, *SIMULATOR, SIGNATURES],
          {"SHEAF_TEST_PROGRAMS": "20000"}),
         ("conformance",
-         ["tests/lineage/test_conformance.c", "tests/lineage/player.c", "tests/lineage/operators.c",
-          "tests/common/case_compare.c", SIGNATURES], {}),
+         ["tests/lineage/test_conformance.c", "tests/common/case_compare.c", *PLAYER, SIGNATURES], {}),
     )),
     (("src/device",), (
         ("pipeline", ["tests/device/test_pipeline.c", "tests/device/kernels.c"], DRIVER),

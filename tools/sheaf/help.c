@@ -118,13 +118,27 @@ static const struct {
                "settings file or "
                "the default.\n"},
     {"sim",
-     "sheaf sim [--experiment E2|E3|E4|E5|E6|E7|E9|E10|E11|E12|E13|all] [--json] [--seed N] [--jitter PERCENT]\n"
-     "          [--devices N] [--batch N] [--dial N] [--fixed-batches] [--order fifo|unordered|parent] [--trace "
-     "FILE]\n\n"
+     "sheaf sim [--experiment E2|E3|E4|E5|E6|E7|E9|E10|E11|E12|E13|scale|all] [--json] [--trace FILE] [OPTION "
+     "VALUE]...\n\n"
      "Plays published experiments over the engine's own lineage and scheduling with a virtual clock and pretended "
-     "devices.\nEvery figure is simulated. --dial bounds siblings of an unproven parent in flight (0: off); "
-     "--fixed-batches takes what\nis ready, without a policy; --order unordered and parent are what E4 and E3 measure; "
-     "--trace writes each dispatch as CSV.\nExit 1 if a target is missed.\n"},
+     "devices.\n"
+     "Every figure is simulated, and a function of the options. \"scale\" is 10 million rows on 10,000 devices.\n\n"
+     "  --seed N              of everything random                 --devices N   --batch N   --roots N (scale)\n"
+     "  --dial N              siblings of an unproven parent in flight (0: no bound)\n"
+     "  --fixed-batches       take what is ready, without a policy\n"
+     "  --order ORDER         fifo; unordered and parent are what E4 and E3 measure, and know no recovery\n"
+     "  --jitter PERCENT      service times vary evenly by so much; or --spread exponential, --spread "
+     "lognormal:PERCENT\n"
+     "  --slow PERCENT:FACTOR so many devices take so many times as long\n"
+     "  --raises N, --crashes N, --hangs N    of a million rows; --losses N: of a million dispatches, to nobody's "
+     "fault\n"
+     "  --deadline-ms N, --restart-ms N       what a hang costs, and a lost worker\n"
+     "  --children N          a budget: children alive before emitting blocks\n"
+     "  --copy-in BYTES, --copy-out BYTES     of a page, --link MB_PER_S of each device, --bridge MB_PER_S:DEVICES "
+     "shared,\n"
+     "                        --in-flight N batches copied, computed and copied back at once\n"
+     "  --trace FILE          each dispatch, for chrome://tracing or Perfetto\n\n"
+     "Exit 1 if a target is missed.\n"},
     {"version", "sheaf version\n\nThe version of the library in use.\n"},
     {"help", "sheaf help [COMMAND]\n"},
 };

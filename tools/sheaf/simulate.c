@@ -12,10 +12,18 @@
 #include "command.h"
 #include "sim/experiment.h"
 
+/* A trace being written: what Chrome's tracing page and Perfetto read. */
+struct trace_file {
+    FILE *file; /* NULL: none is wanted */
+    const struct sheaf_plan *plan;
+    unsigned runs;
+    bool any;
+};
+
 struct sim_arguments {
     const char *experiment; /* NULL: all */
     bool json;
-    FILE *trace;
+    struct trace_file trace;
     struct experiment_options options;
 };
 
@@ -38,14 +46,6 @@ static int usage(const char *flag, const char *value)
     return EXIT_USAGE;
 }
 
-static bool known(const char *experiment)
-{
-    for (const char *const *name = experiment_names(); *name != NULL; name++)
-        if (strcmp(*name, experiment) == 0)
-            return true;
-    return false;
-}
-
 /* E3 and E4 are E2 with a switch. */
 static bool take_experiment(struct sim_arguments *arguments, const char *word)
 {
@@ -57,7 +57,7 @@ static bool take_experiment(struct sim_arguments *arguments, const char *word)
         arguments->options.fixed_batches = word[1] == '3';
         arguments->experiment = "E2";
     }
-    return strcmp(word, "all") == 0 || known(arguments->experiment);
+    return strcmp(word, "all") == 0 || experiment_exists(arguments->experiment);
 }
 
 static bool take_order(struct sim_arguments *arguments, const char *word)
@@ -71,77 +71,193 @@ static bool take_order(struct sim_arguments *arguments, const char *word)
     return false;
 }
 
-static bool take_number(struct sim_arguments *arguments, const char *flag, const char *word)
+/* "A:B", two numbers. */
+static bool take_pair(const char *word, uint64_t max, uint32_t *ret_first, uint32_t *ret_second)
 {
-    struct experiment_options *options = &arguments->options;
-    uint64_t value;
-    if (!number(word, strcmp(flag, "--seed") == 0 ? UINT64_MAX : 1000000, &value))
+    const char *colon = word == NULL ? NULL : strchr(word, ':');
+    char first[32];
+    uint64_t a, b;
+    if (colon == NULL || (size_t)(colon - word) >= sizeof first)
         return false;
-    if (strcmp(flag, "--seed") == 0)
-        options->seed = value;
-    else if (strcmp(flag, "--devices") == 0)
-        options->devices = (uint32_t)value;
-    else if (strcmp(flag, "--batch") == 0)
-        options->batch = (uint32_t)value;
-    else if (strcmp(flag, "--dial") == 0)
-        options->dial = (uint32_t)value;
-    else if (strcmp(flag, "--jitter") == 0 && value <= 100)
-        options->jitter_percent = (uint32_t)value;
-    else
+    snprintf(first, sizeof first, "%.*s", (int)(colon - word), word);
+    if (!number(first, max, &a) || !number(colon + 1, max, &b))
         return false;
+    *ret_first = (uint32_t)a;
+    *ret_second = (uint32_t)b;
     return true;
 }
 
-static void write_dispatch(void *cookie, const struct sim_dispatch *dispatch)
+static bool take_spread(struct sim_setup *setup, const char *word)
 {
-    fprintf(cookie, "%llu,%llu,%u,%u,%u,%s\n", (unsigned long long)dispatch->start_us,
-            (unsigned long long)dispatch->end_us, dispatch->call, dispatch->device, dispatch->rows,
+    uint64_t percent;
+    if (word != NULL && strcmp(word, "exponential") == 0) {
+        setup->spread = SIM_EXPONENTIAL;
+        return true;
+    }
+    if (word == NULL || strncmp(word, "lognormal:", 10) != 0 || !number(word + 10, 300, &percent))
+        return false;
+    setup->spread = SIM_LOGNORMAL;
+    setup->spread_percent = (uint32_t)percent;
+    return true;
+}
+
+static bool take_bridge(struct sim_links *links, const char *word)
+{
+    uint32_t rate, devices;
+    if (!take_pair(word, 100000000, &rate, &devices) || devices == 0)
+        return false;
+    links->bridge_bytes_us = rate;
+    links->devices_per_bridge = devices;
+    return true;
+}
+
+static bool take_number(struct experiment_options *options, const char *flag, const char *word)
+{
+    struct sim_setup *setup = &options->setup;
+    uint64_t copy_in = UINT64_MAX, copy_out = UINT64_MAX, link = UINT64_MAX, restart_ms = UINT64_MAX,
+             deadline_ms = UINT64_MAX;
+    const struct {
+        const char *flag;
+        uint32_t *small;
+        uint64_t *large, max;
+    } numbers[] = {
+        {"--seed", NULL, &setup->seed, UINT64_MAX},
+        {"--devices", &options->devices, NULL, 1000000},
+        {"--batch", &options->batch, NULL, 1000000},
+        {"--dial", &options->dial, NULL, 1000000},
+        {"--roots", &options->roots, NULL, 100000000},
+        {"--jitter", &setup->spread_percent, NULL, 100},
+        {"--raises", &setup->raises_per_million, NULL, 1000000},
+        {"--crashes", &setup->crashes_per_million, NULL, 1000000},
+        {"--hangs", &setup->hangs_per_million, NULL, 1000000},
+        {"--losses", &setup->loss_per_million, NULL, 1000000},
+        {"--children", &setup->children_max, NULL, UINT32_MAX},
+        {"--in-flight", &setup->links.in_flight, NULL, 64},
+        {"--restart-ms", NULL, &restart_ms, 86400000},
+        {"--deadline-ms", NULL, &deadline_ms, 86400000},
+        {"--copy-in", NULL, &copy_in, UINT32_MAX},
+        {"--copy-out", NULL, &copy_out, UINT32_MAX},
+        {"--link", NULL, &link, 100000000},
+    };
+    for (unsigned i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        uint64_t value;
+        if (strcmp(numbers[i].flag, flag) != 0)
+            continue;
+        if (!number(word, numbers[i].max, &value))
+            return false;
+        if (numbers[i].small != NULL)
+            *numbers[i].small = (uint32_t)value;
+        else
+            *numbers[i].large = value;
+        setup->restart_us = restart_ms != UINT64_MAX ? restart_ms * 1000 : setup->restart_us;
+        setup->deadline_us = deadline_ms != UINT64_MAX ? deadline_ms * 1000 : setup->deadline_us;
+        options->in_bytes = copy_in != UINT64_MAX ? (double)copy_in : options->in_bytes;
+        options->out_bytes = copy_out != UINT64_MAX ? (double)copy_out : options->out_bytes;
+        if (link != UINT64_MAX)
+            setup->links.in_bytes_us = setup->links.out_bytes_us = (double)link;
+        return true;
+    }
+    return false;
+}
+
+static bool take_option(struct sim_arguments *arguments, const char *flag, const char *word)
+{
+    struct sim_setup *setup = &arguments->options.setup;
+    if (strcmp(flag, "--experiment") == 0)
+        return take_experiment(arguments, word);
+    if (strcmp(flag, "--order") == 0)
+        return take_order(arguments, word);
+    if (strcmp(flag, "--spread") == 0)
+        return take_spread(setup, word);
+    if (strcmp(flag, "--bridge") == 0)
+        return take_bridge(&setup->links, word);
+    if (strcmp(flag, "--slow") == 0)
+        return take_pair(word, 1000000, &setup->slow_percent, &setup->slow_factor);
+    return take_number(&arguments->options, flag, word);
+}
+
+/* ---- trace ---- */
+
+/* Every Pool of every run is a process of the trace, every device a thread. */
+enum { POOLS_OF_A_RUN = 64 };
+
+static void trace_comma(struct trace_file *trace)
+{
+    fputs(trace->any ? ",\n" : "\n", trace->file);
+    trace->any = true;
+}
+
+static void trace_run(void *cookie, const char *name, const struct sheaf_plan *plan)
+{
+    struct trace_file *trace = cookie;
+    trace->plan = plan;
+    trace->runs++;
+    for (uint32_t i = 0; i < plan->pool_count; i++) {
+        trace_comma(trace);
+        fprintf(trace->file,
+                "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%u,\"args\":{\"name\":\"%s: %s (simulated)\"}}",
+                trace->runs * POOLS_OF_A_RUN + i, name, plan->pools[i].name);
+    }
+}
+
+static void trace_dispatch(void *cookie, const struct sim_dispatch *dispatch)
+{
+    struct trace_file *trace = cookie;
+    trace_comma(trace);
+    fprintf(trace->file,
+            "{\"ph\":\"X\",\"name\":\"%s\",\"cat\":\"%s\",\"pid\":%u,\"tid\":%u,\"ts\":%llu,\"dur\":%llu,"
+            "\"args\":{\"rows\":%u,\"closed\":\"%s\"}}",
+            trace->plan->calls[dispatch->call].name, dispatch->lost ? "lost" : "dispatch",
+            trace->runs * POOLS_OF_A_RUN + dispatch->pool, dispatch->device, (unsigned long long)dispatch->start_us,
+            (unsigned long long)(dispatch->end_us - dispatch->start_us), dispatch->rows,
             policy_close_name(dispatch->close));
 }
 
-static int open_trace(struct sim_arguments *arguments, const char *path)
+static int trace_open(struct sim_arguments *arguments, const char *path)
 {
-    if (path == NULL)
+    struct trace_file *trace = &arguments->trace;
+    if (path == NULL || trace->file != NULL)
         return usage("--trace", path);
-    arguments->trace = fopen(path, "w");
-    if (arguments->trace == NULL) {
+    trace->file = fopen(path, "we");
+    if (trace->file == NULL) {
         complain("sim: %s cannot be written: %s", path, strerror(errno));
         return EXIT_ENVIRONMENT;
     }
-    fprintf(arguments->trace, "simulated_start_us,simulated_end_us,call,device,rows,closed\n");
-    arguments->options.trace = write_dispatch;
-    arguments->options.trace_cookie = arguments->trace;
+    fputs("{\"displayTimeUnit\":\"ms\",\"otherData\":{\"simulated\":true},\"traceEvents\":[", trace->file);
+    arguments->options.trace = (struct experiment_trace){trace, trace_run, trace_dispatch};
     return EXIT_OK;
+}
+
+static int trace_close(struct trace_file *trace)
+{
+    if (trace->file == NULL)
+        return EXIT_OK;
+    fputs("\n]}\n", trace->file);
+    if (fclose(trace->file) == 0)
+        return EXIT_OK;
+    complain("sim: the trace could not be written");
+    return EXIT_ENVIRONMENT;
 }
 
 static int read_arguments(struct sim_arguments *arguments, int argc, char **argv)
 {
-    *arguments = (struct sim_arguments){.options = {.seed = 1, .dial = UINT32_MAX}};
+    *arguments = (struct sim_arguments){.options = {.setup = {.seed = 1}, .dial = UINT32_MAX}};
     for (int i = 1; i < argc; i++) {
         const char *flag = argv[i], *word = i + 1 < argc ? argv[i + 1] : NULL;
-        bool good;
         if (strcmp(flag, "--json") == 0) {
             arguments->json = true;
-            continue;
-        }
-        if (strcmp(flag, "--fixed-batches") == 0) {
+        } else if (strcmp(flag, "--fixed-batches") == 0) {
             arguments->options.fixed_batches = true;
-            continue;
-        }
-        i++;
-        if (strcmp(flag, "--experiment") == 0)
-            good = take_experiment(arguments, word);
-        else if (strcmp(flag, "--order") == 0)
-            good = take_order(arguments, word);
-        else if (strcmp(flag, "--trace") == 0 && arguments->trace == NULL) {
-            int code = open_trace(arguments, word);
+        } else if (strcmp(flag, "--trace") == 0) {
+            int code = trace_open(arguments, word);
             if (code != EXIT_OK)
                 return code;
-            good = true;
-        } else
-            good = take_number(arguments, flag, word);
-        if (!good)
+            i++;
+        } else if (take_option(arguments, flag, word)) {
+            i++;
+        } else {
             return usage(flag, word);
+        }
     }
     return EXIT_OK;
 }
@@ -152,7 +268,8 @@ static void print_line(const struct experiment_line *line)
 {
     printf("  %-46s %10.2f s", line->name, line->makespan_s);
     if (line->bound_s > 0)
-        printf(" (lower bound %.2f s, %.3f of it)", line->bound_s, line->makespan_s / line->bound_s);
+        printf(" (lower bound %.2f s by %s, %.3f of it)", line->bound_s,
+               line->bound_is_path ? "the longest row" : "work", line->makespan_s / line->bound_s);
     printf("\n    %llu batches of %llu rows, fill %.3f;", (unsigned long long)line->batches,
            (unsigned long long)line->rows, line->fill);
     for (unsigned i = 0; i < POLICY_CLOSE_COUNT; i++)
@@ -163,11 +280,17 @@ static void print_line(const struct experiment_line *line)
     for (unsigned i = 0; i < SIM_IDLE_COUNT; i++)
         if (line->idle[i] >= 0.0005)
             printf(", %s %.3f", sim_idle_name((enum sim_idle)i), line->idle[i]);
+    if (line->copying_in + line->copying_out > 0)
+        printf("\n    of a device's time: computes %.3f, copies in %.3f, out %.3f", line->computing, line->copying_in,
+               line->copying_out);
     printf("\n    roots: %llu ok, %llu partial, %llu filtered, %llu failed;",
            (unsigned long long)line->roots_by_status[0], (unsigned long long)line->roots_by_status[1],
            (unsigned long long)line->roots_by_status[2], (unsigned long long)line->roots_by_status[3]);
     printf(" rows kept out %llu, skipped %llu, discarded %llu\n", (unsigned long long)line->kept_out,
            (unsigned long long)line->skipped, (unsigned long long)line->discarded);
+    if (line->losses + line->spilled > 0)
+        printf("    workers lost %llu, children spilled %llu\n", (unsigned long long)line->losses,
+               (unsigned long long)line->spilled);
 }
 
 static bool print_text(const struct experiment_report *report)
@@ -194,14 +317,17 @@ static json_t *line_json(const struct experiment_line *line)
         json_object_set_new(closes, policy_close_name((enum policy_close)i), json_integer((json_int_t)line->closes[i]));
     for (unsigned i = 0; i < SIM_IDLE_COUNT; i++)
         json_object_set_new(idle, sim_idle_name((enum sim_idle)i), json_real(line->idle[i]));
-    return json_pack("{s:s,s:f,s:f,s:f,s:I,s:I,s:I,s:o,s:f,s:o,s:{s:I,s:I,s:I},s:{s:I,s:I,s:I,s:I}}", "name",
-                     line->name, "makespan_s", line->makespan_s, "lower_bound_s", line->bound_s, "fill", line->fill,
-                     "batches", (json_int_t)line->batches, "rows", (json_int_t)line->rows, "isolation_batches",
-                     (json_int_t)line->isolation_batches, "closes", closes, "busy", line->busy, "idle", idle,
-                     "suppressed", "kept_out", (json_int_t)line->kept_out, "skipped", (json_int_t)line->skipped,
-                     "discarded", (json_int_t)line->discarded, "roots", "ok", (json_int_t)line->roots_by_status[0],
-                     "partial", (json_int_t)line->roots_by_status[1], "filtered", (json_int_t)line->roots_by_status[2],
-                     "failed", (json_int_t)line->roots_by_status[3]);
+    return json_pack(
+        "{s:s,s:f,s:f,s:s,s:f,s:I,s:I,s:I,s:I,s:o,s:f,s:o,s:f,s:f,s:f,s:I,s:I,s:{s:I,s:I,s:I},s:{s:I,s:I,s:I,s:I}}",
+        "name", line->name, "makespan_s", line->makespan_s, "lower_bound_s", line->bound_s, "bound_by",
+        line->bound_is_path ? "the longest row" : "work", "fill", line->fill, "grains", (json_int_t)line->grains,
+        "batches", (json_int_t)line->batches, "rows", (json_int_t)line->rows, "isolation_batches",
+        (json_int_t)line->isolation_batches, "closes", closes, "busy", line->busy, "idle", idle, "computing",
+        line->computing, "copying_in", line->copying_in, "copying_out", line->copying_out, "workers_lost",
+        (json_int_t)line->losses, "spilled", (json_int_t)line->spilled, "suppressed", "kept_out",
+        (json_int_t)line->kept_out, "skipped", (json_int_t)line->skipped, "discarded", (json_int_t)line->discarded,
+        "roots", "ok", (json_int_t)line->roots_by_status[0], "partial", (json_int_t)line->roots_by_status[1],
+        "filtered", (json_int_t)line->roots_by_status[2], "failed", (json_int_t)line->roots_by_status[3]);
 }
 
 static bool print_json(const struct experiment_report *report, uint64_t seed)
@@ -237,7 +363,7 @@ static int run_one(const struct sim_arguments *arguments, const char *name, bool
     if (status != 0)
         complain("sim: %s: %s", name, report->problem[0] ? report->problem : sheaf_status_text(status));
     else
-        reached = arguments->json ? print_json(report, arguments->options.seed) : print_text(report);
+        reached = arguments->json ? print_json(report, arguments->options.setup.seed) : print_text(report);
     *ret_reached = *ret_reached && reached;
     free(report);
     return status == 0 ? EXIT_OK : EXIT_RUN_FAILED;
@@ -249,13 +375,13 @@ int main(int argc, char **argv)
     int code = read_arguments(&arguments, argc, argv);
     bool reached = true;
     const char *only = arguments.experiment;
-    for (const char *const *name = experiment_names(); code == EXIT_OK && *name != NULL; name++)
-        if (only == NULL || strcmp(only, "all") == 0 || strcmp(only, *name) == 0)
-            code = run_one(&arguments, *name, &reached);
-    if (arguments.trace != NULL && fclose(arguments.trace) != 0 && code == EXIT_OK) {
-        complain("sim: the trace could not be written");
-        code = EXIT_ENVIRONMENT;
-    }
+    bool all = only == NULL || strcmp(only, "all") == 0;
+    for (const char *const *name = experiment_names(); all && code == EXIT_OK && *name != NULL; name++)
+        code = run_one(&arguments, *name, &reached);
+    if (!all && code == EXIT_OK)
+        code = run_one(&arguments, only, &reached);
+    int closed = trace_close(&arguments.trace);
+    code = code == EXIT_OK ? closed : code;
     if (fflush(stdout) != 0 && code == EXIT_OK) {
         complain("standard output cannot be written to");
         code = EXIT_RUN_FAILED;
