@@ -90,7 +90,7 @@ void final_check(struct lineage *l, uint32_t port, uint32_t entity)
         return;
     *item_at(l, port, entity) |= ITEM_FINAL;
     if (l->ports[port].reader_count)
-        queue_push(l, &l->queue, port, entity, EVENT_FINAL);
+        queue_push(l, &l->finals, port, entity, EVENT_FINAL);
 }
 
 static void grain_final_check(struct lineage *l, uint32_t call, uint32_t entity)
@@ -407,12 +407,13 @@ static struct event queue_pop(struct queue *queue)
     return event;
 }
 
-/* Runs until nothing changes any more, then sees whether the root is complete. */
+/* Runs until nothing changes any more, then sees whether the root is complete. That an Item is final is heard only when
+ * every change has been: a barrier makes its siblings final before what they now read has reached anybody. */
 int lineage_settle(struct lineage *l, uint32_t root)
 {
-    while (!l->broken && (l->queue.count || l->demand.count)) {
-        if (l->queue.count) {
-            struct event event = queue_pop(&l->queue);
+    while (!l->broken && (l->queue.count || l->finals.count || l->demand.count)) {
+        if (l->queue.count || l->finals.count) {
+            struct event event = queue_pop(l->queue.count ? &l->queue : &l->finals);
             event_deliver(l, &event);
         } else {
             struct event lost = queue_pop(&l->demand);

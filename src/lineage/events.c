@@ -51,6 +51,7 @@ void lineage_destroy(struct lineage *l)
         if (root_at(l, i)->index != UINT64_MAX)
             failures_free(l, root_at(l, i));
     queue_drop(l, &l->queue);
+    queue_drop(l, &l->finals);
     queue_drop(l, &l->demand);
     queue_drop(l, &l->search);
     queue_drop(l, &l->seen);

@@ -250,5 +250,5 @@ void root_fail(struct lineage *l, uint32_t root, uint32_t cause)
     struct walk walk;
     for (bool more = walk_start(l, &walk, 0, root, NONE); more; more = walk_next(l, &walk, NONE))
         entity_stop(l, walk.domain, walk.entity, cause);
-    l->queue.count = l->demand.count = 0;
+    l->queue.count = l->finals.count = l->demand.count = 0;
 }

@@ -188,9 +188,10 @@ struct lineage {
     struct lineage_call_counts *call_counts;
     struct lineage_output_counts *output_counts;
     uint64_t *coordinate_a, *coordinate_b; /* scratch, max depth each */
-    struct queue queue;
-    struct queue demand; /* Items that may have lost their last observer */
-    struct queue search; /* scratch of the search for an observer */
+    struct queue queue;                    /* Items that resolved or changed */
+    struct queue finals;                   /* that became final */
+    struct queue demand;                   /* Items that may have lost their last observer */
+    struct queue search;                   /* scratch of the search for an observer */
     struct queue seen;
     struct pool failures;
     struct text_free {
