@@ -62,12 +62,18 @@ static uint32_t cut_text(const char *text, uint32_t length_bytes, uint32_t limit
     return end;
 }
 
+/* Of no row: a key is all it has. */
+static bool is_keyed(uint32_t kind)
+{
+    return kind == COMPLETION_EVICTED || kind == COMPLETION_CHUNK;
+}
+
 static struct completion_wire to_wire(const struct completion *record)
 {
     uint32_t kind = record->kind;
     struct completion_wire wire = {0};
     wire.grain = COMPLETION_NO_GRAIN;
-    if (kind == COMPLETION_EVICTED) {
+    if (is_keyed(kind)) {
         wire.key = record->key;
         return wire;
     }
@@ -150,14 +156,14 @@ static bool fields_make_sense(const struct completion_wire *wire, uint32_t kind)
 {
     bool grain_may_lack = kind == COMPLETION_LOG;
     bool grain_is_there = wire->grain < DISPATCH_GRAINS_MAX && wire->number <= DISPATCH_NUMBER_MASK;
-    if (kind == COMPLETION_EVICTED) {
+    if (is_keyed(kind)) {
         if (wire->grain != COMPLETION_NO_GRAIN || wire->number)
             return false;
     } else if (!grain_is_there && !(grain_may_lack && wire->grain == COMPLETION_NO_GRAIN)) {
         return false;
     }
     bool ends_run = kind == COMPLETION_ANSWER || kind == COMPLETION_FAIL || kind == COMPLETION_RAISED;
-    return (kind == COMPLETION_EVICTED || !wire->key) && (kind == COMPLETION_CHILD || !wire->ordinal) &&
+    return (is_keyed(kind) || !wire->key) && (kind == COMPLETION_CHILD || !wire->ordinal) &&
            (ends_run || !wire->run_ns) &&
            (kind == COMPLETION_ANSWER || kind == COMPLETION_FAIL || !wire->child_count) &&
            (kind == COMPLETION_FAIL ? wire->scope <= SHEAF_SCOPE_ROOT : !wire->scope) &&

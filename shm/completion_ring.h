@@ -21,6 +21,7 @@ enum completion_kind {
     COMPLETION_RELEASED,   /* given back without having been run */
     COMPLETION_CHILD,      /* one streamed child: a value per group output, kind 0: none for that output */
     COMPLETION_EVICTED,    /* state kept under `key` is gone, its inputs are not read any more */
+    COMPLETION_CHUNK,      /* chunk `key` of its segment is given back; CONTROL_NO_CHUNK: those were all */
     COMPLETION_LOG,        /* a line of text about a row, or about none (grain COMPLETION_NO_GRAIN) */
     COMPLETION_KINDS,
 };
@@ -42,6 +43,7 @@ enum completion_kind {
  *   RELEASED  grain, number
  *   CHILD     grain, number, ordinal, values
  *   EVICTED   key
+ *   CHUNK     key
  *   LOG       grain, number, level, text
  * When read, values and text lie in the reader's own memory and are good until the next read. `text` is NUL-terminated
  * there and may have NULs inside; all fields that do not count are 0.

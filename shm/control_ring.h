@@ -15,14 +15,16 @@
 enum control_kind {
     CONTROL_FREE = 1, /* the value whose memory begins at `value` of segment `segment` has no reader left */
     CONTROL_EVICT,    /* drop what operators keep under key `value`, then send EVICTED */
-    CONTROL_CHUNK,    /* chunk number `value` is granted (of segment `segment`); CONTROL_NO_CHUNK: no more for now */
+    CONTROL_CHUNK,    /* chunk number `value` is granted (of segment `segment`), or one of the words below */
     CONTROL_UNWANTED, /* the result of grain `segment`, dispatch number `value`, is not wanted any more: it may stop
                          early */
+    CONTROL_RETURN,   /* give chunks that are not in use back until `value` are left, then say CHUNK with NO_CHUNK */
     CONTROL_STOP,     /* end after the rows at hand: nothing more is claimed */
     CONTROL_KINDS,
 };
 
-#define CONTROL_NO_CHUNK UINT64_MAX
+#define CONTROL_NO_CHUNK UINT64_MAX    /* no more: the row's own size is beyond the budget */
+#define CONTROL_YIELD (UINT64_MAX - 1) /* no more now: the row at hand goes back, as if it had not been started */
 
 struct control {
     enum control_kind kind;

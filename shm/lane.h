@@ -51,13 +51,18 @@ struct lane_counters {
     shared_u64 idle_ns;
     shared_u64 rss_bytes;
     shared_u64 heap_bytes;
-    shared_u64 wanted_chunks; /* how many it wants in all: rises when it runs out; then it bumps the shard and waits */
-    shared_u64 state;         /* enum lane_state */
-    shared_u64 damaged;       /* ring words that did not check out: the shard should look */
-    shared_u64 children;      /* emitted in all */
+    shared_u64
+        wanted_chunks;   /* how many it wants in all (LANE_CHUNKS), and in the bits above the number of the wish: two
+                            for the same number differ. Rises when it runs out; then it bumps the shard and waits */
+    shared_u64 state;    /* enum lane_state */
+    shared_u64 damaged;  /* ring words that did not check out: the shard should look */
+    shared_u64 children; /* emitted in all */
     uint64_t reserved[6];
 };
 static_assert(sizeof(struct lane_counters) == 128, "part of the shared layout");
+
+#define LANE_CHUNKS_BITS 32
+#define LANE_CHUNKS(wanted) ((wanted) & ((UINT64_C(1) << LANE_CHUNKS_BITS) - 1))
 
 enum lane_state {
     LANE_STARTING = 0,

@@ -140,8 +140,9 @@ struct sheaf_host {
     uint32_t version; /* SHEAF_OPERATOR_ABI */
 
     /* Memory for a value's bytes, in shared memory, 64-byte aligned, uninitialised. NULL when the budget is used up:
-     * then fail the row with SHEAF_CLASS_RESOURCE_EXHAUSTED. Belongs to the row: what no answer or emit refers to is
-     * freed when the row ends. `resize` keeps the contents, may move, and may shrink. */
+     * then fail the row with SHEAF_CLASS_RESOURCE_EXHAUSTED (it may be run again when there is more). Belongs to the
+     * row: what no answer or emit refers to is freed when the row ends. `resize` keeps the contents, may move, and may
+     * shrink. */
     void *(*alloc)(const struct sheaf_row *row, size_t bytes);
     void *(*resize)(const struct sheaf_row *row, void *memory, size_t bytes);
 
@@ -321,7 +322,9 @@ struct sheaf_operator {
     int (*run_batch)(void *state, const struct sheaf_batch *batch, char *message);
     /* Drop what is kept under `key` (a row's or a parent's): its inputs are about to go. Must not fail. */
     void (*evict)(void *state, uint64_t key);
-    /* Bytes the row's outputs will take in shared memory, before it runs. NULL: unknown, a default is used. */
+    /* Bytes the row's outputs will take in shared memory; reserved before it runs, so better too many than too few.
+     * NULL: unknown, a default is used. Called in the engine's process: of `inputs` only kinds, numbers and lengths are
+     * there (a list's is its number of elements), no bytes. */
     uint64_t (*estimate)(const struct sheaf_option_value *options, const struct sheaf_value *inputs, uint32_t count);
     /* Kind of output `output` where it follows from the options; NULL: as declared. Called by the compiler. */
     sheaf_kind (*output_kind)(const struct sheaf_option_value *options, uint32_t output);

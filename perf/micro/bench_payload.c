@@ -58,7 +58,7 @@ static void lease_chunks(struct bench *bench)
             bench_fail(bench, "chunks are missing");
             break;
         }
-        payload_end_lease(payload, 0);
+        payload_end_lease(payload, 0, CHUNKS_MAX);
     }
     bench_count_items(bench, bench_iterations(bench) * chunks);
     payload_destroy(payload);

@@ -148,7 +148,7 @@ static void retry_everywhere(struct shard *shard)
 void admit_step(struct shard *shard)
 {
     const struct sched_window window = {.roots_max = shard->run->window, .bytes_max = shard->run->budget.source_bytes};
-    while (shard->waiting &&
+    while (shard->waiting && !atomic_load_explicit(&shard->run->memory_short, memory_order_relaxed) &&
            sched_may_admit(&window, shard->admitted_count, payload_shard_bytes(shard->run->payload), 0)) {
         struct root *root = take_waiting(shard);
         link_admitted(shard, root);
@@ -194,6 +194,7 @@ void admit_complete(struct shard *shard, uint32_t lineage_root)
         return;
     }
     result->message.kind = MESSAGE_RESULT;
+    atomic_fetch_add_explicit(&shard->run->results_out, 1, memory_order_relaxed);
     counts_publish(shard);
     atomic_fetch_add_explicit(&shard->run->results_held, 1, memory_order_relaxed);
     run_tell_host(shard->run, &result->message);
@@ -222,6 +223,7 @@ void admit_leave(struct shard *shard, struct root *root)
         if (root->source_ids[i])
             sources_forget(shard->sources, root->source_ids[i]);
     }
+    atomic_fetch_sub_explicit(&shard->run->results_out, 1, memory_order_relaxed);
     unlink_admitted(shard, root);
     root_free(root);
 }

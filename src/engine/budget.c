@@ -9,7 +9,8 @@
 #define FIXED_BYTES (64 * MIB)        /* an engine with its libraries, rings and a window of documents */
 #define SOURCES_MIN (16 * MIB)        /* one ordinary document at a time */
 #define WORKER_BYTES_MIN (64 * MIB)   /* small operators; less than this is no worker */
-#define WORKER_BYTES_GOOD (320 * MIB) /* a page of 20 megapixels being rendered and read, with its models */
+#define HEAP_BYTES_GOOD (208 * MIB)   /* a page of 20 megapixels being read, with its models */
+#define WORKER_BYTES_GOOD (320 * MIB) /* and the values that go with it */
 
 uint64_t budget_minimum(uint32_t workers)
 {
@@ -29,17 +30,28 @@ uint32_t budget_workers(uint64_t total_bytes, uint32_t most)
     return workers < 1 ? 1 : workers < most ? (uint32_t)workers : most;
 }
 
+/* Neither it nor what it leaves of the share falls as the share grows. */
+static uint64_t heap_share(uint64_t share)
+{
+    uint64_t most = share / 4 * 3;
+    most = most < HEAP_BYTES_GOOD ? most : HEAP_BYTES_GOOD;
+    return most > share / 2 ? most : share / 2;
+}
+
 struct budget budget_divide(uint64_t total_bytes, uint32_t workers)
 {
     assert(total_bytes >= budget_minimum(workers));
+    uint64_t count = workers > 0 ? workers : 1;
     uint64_t most_for_sources = total_bytes - FIXED_BYTES - workers * WORKER_BYTES_MIN;
     uint64_t sources = source_share(total_bytes);
     sources = sources < most_for_sources ? sources : most_for_sources;
-    uint64_t share = (total_bytes - FIXED_BYTES - sources) / (workers > 0 ? workers : 1);
-    uint64_t values = share / 4 / PAYLOAD_CHUNK_BYTES * PAYLOAD_CHUNK_BYTES;
+    uint64_t heap = heap_share((total_bytes - FIXED_BYTES - sources) / count);
+    uint64_t payload = (total_bytes - FIXED_BYTES - workers * heap) / PAYLOAD_CHUNK_BYTES * PAYLOAD_CHUNK_BYTES;
     return (struct budget){.total_bytes = total_bytes,
                            .fixed_bytes = FIXED_BYTES,
+                           .payload_bytes = payload,
+                           .largest_bytes = payload - SOURCES_MIN,
                            .source_bytes = sources,
-                           .heap_bytes = share - values,
-                           .value_bytes = values};
+                           .heap_bytes = heap,
+                           .value_bytes = (payload - sources) / count / PAYLOAD_CHUNK_BYTES * PAYLOAD_CHUNK_BYTES};
 }

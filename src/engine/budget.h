@@ -3,10 +3,14 @@
  * How one budget in bytes is divided.
  *
  *   fixed     the engine itself: code, lineage, rings, boards, journal
- *   sources   files read and not yet done with; more are read when some are
- *   workers   each an equal share: three quarters for its own heap (libraries, models, pages being rendered), a quarter
- * for the values it makes. A worker that needs more for values waits until some are freed; it gets more than its share
- *             only when nobody else can go on either, for otherwise the run would stand still
+ *   heaps     of workers (libraries, models, pages being worked on): an equal limit for each, which none can exceed.
+ *             Three quarters of a worker's share, until that is what a page of 20 megapixels needs, and no less than
+ *             that or half of the share beyond
+ *   payload   what is left: sources, an eighth of the budget, and values, where each worker has an equal share. One
+ * that needs more than its share waits until others go on or nobody can; then what is idle elsewhere is taken for it
+ * (grant.c)
+ *
+ * Fixed, heaps and payload are limits that are kept, not estimates: together they are the budget.
  *
  * Pure: numbers in, numbers out.
  */
@@ -18,6 +22,8 @@
 struct budget {
     uint64_t total_bytes;
     uint64_t fixed_bytes;
+    uint64_t payload_bytes; /* sources and values */
+    uint64_t largest_bytes; /* most that one row may want of it */
     uint64_t source_bytes;
     uint64_t heap_bytes;  /* of one worker */
     uint64_t value_bytes; /* of one worker, in whole chunks */

@@ -60,8 +60,20 @@ static void wake_for_order(struct shard *shard, uint32_t worker, enum control_ki
     uint64_t state = load_relaxed_u64(&who->lane.counters->state);
     if (state == LANE_WAITING_MEMORY)
         event_count_bump(who->lane.events);
-    else if (state == LANE_IDLE && kind == CONTROL_EVICT)
+    else if (state == LANE_IDLE && (kind == CONTROL_EVICT || kind == CONTROL_RETURN))
         shard->pools[who->pool].pushed = true;
+}
+
+static void count_order(struct shard *shard, uint32_t worker, enum control_kind kind)
+{
+    struct sheaf_run *run = shard->run;
+    wake_for_order(shard, worker, kind);
+    if (kind != CONTROL_FREE)
+        return;
+    /* Release, partner: grant.c. What it then asks the worker to give back is asked after this. */
+    atomic_fetch_add_explicit(&run->workers[worker].frees, 1, memory_order_release);
+    if (shard->number != 0 && atomic_load_explicit(&run->memory_short, memory_order_relaxed))
+        event_count_bump(run->shards[0]->board.shard_events);
 }
 
 void link_flush(struct shard *shard, uint32_t worker)
@@ -75,7 +87,7 @@ void link_flush(struct shard *shard, uint32_t worker)
             link_kill(shard, worker, "it damaged its control ring");
             return;
         }
-        wake_for_order(shard, worker, link->pending[link->pending_first].kind);
+        count_order(shard, worker, link->pending[link->pending_first].kind);
         link->pending_first = (link->pending_first + 1) % link->pending_capacity;
         link->pending_count--;
     }
@@ -194,6 +206,16 @@ static void fail_grain(struct shard *shard, struct grain grain, enum sheaf_scope
 static void fail_contract(struct shard *shard, struct grain grain, const char *text)
 {
     fail_grain(shard, grain, SHEAF_SCOPE_ITEM, SHEAF_CLASS_CONTRACT, text, (uint32_t)strlen(text), 0);
+}
+
+void complete_refuse(struct shard *shard, struct grain grain, uint64_t bytes)
+{
+    char text[160];
+    snprintf(text, sizeof text, "it would make %llu MiB, and the budget of %llu MiB has room for %llu MiB of values",
+             (unsigned long long)(bytes >> 20), (unsigned long long)(shard->run->budget.total_bytes >> 20),
+             (unsigned long long)(shard->run->budget.largest_bytes >> 20));
+    fail_grain(shard, grain, SHEAF_SCOPE_ITEM, SHEAF_CLASS_RESOURCE_EXHAUSTED, text, (uint32_t)strlen(text), 0);
+    shard_settle(shard);
 }
 
 /* Of a batch one record tells; rows that run one at a time, or answer when they like (`slots`), are each their own. */
@@ -463,6 +485,10 @@ static void take_record(struct shard *shard, uint32_t worker, const struct compl
         hold_evicted(shard, worker, record->key);
         return;
     }
+    if (record->kind == COMPLETION_CHUNK) {
+        grant_returned(shard, worker, record->key);
+        return;
+    }
     shard->child_taken |= record->kind == COMPLETION_CHILD;
     struct slot *slot = slot_find(shard, record->grain, record->number);
     if (!slot)
@@ -476,6 +502,8 @@ static void take_record(struct shard *shard, uint32_t worker, const struct compl
         raised_flush(shard);
     if (record->kind != COMPLETION_RELEASED)
         lineage_started(shard->lineage, slot->grain);
+    if (record->kind != COMPLETION_RELEASED && record->kind != COMPLETION_CHILD)
+        reserve_over(shard, worker, slot->grain);
     switch (record->kind) {
     case COMPLETION_ANSWER:
         take_answer(shard, worker, slot, record);
@@ -489,10 +517,13 @@ static void take_record(struct shard *shard, uint32_t worker, const struct compl
     case COMPLETION_RAISED:
         take_raised(shard, worker, slot, record);
         break;
-    default: /* RELEASED: given back unrun */
+    default: /* RELEASED: given back unrun, or because others go first: then its operator may have kept something */
         if (!slot->unwanted)
             sched_requeue_uncharged(shard->sched, slot->grain);
-        slot_release(shard, slot);
+        if (reserve_gave_way(shard, worker, slot->grain))
+            claim_ended(shard, worker, slot);
+        else
+            slot_release(shard, slot);
         break;
     }
     shard_settle(shard);
@@ -524,56 +555,6 @@ void complete_drain(struct shard *shard, uint32_t worker)
         drain(shard, worker);
 }
 
-/* ---- memory for workers ---- */
-
-/* Whether a worker waits for memory while every other one is idle or waits as well: then only memory helps. */
-static bool stands_still(const struct shard *shard, uint32_t worker)
-{
-    const struct sheaf_run *run = shard->run;
-    for (uint32_t other = 0; other < run->worker_count; other++) {
-        uint64_t state = load_relaxed_u64(&run->workers[other].lane.counters->state);
-        if (other != worker && shard->links[other].attached && state != LANE_IDLE && state != LANE_WAITING_MEMORY)
-            return false;
-    }
-    return true;
-}
-
-static void give_chunks(struct shard *shard, uint32_t worker, uint64_t more)
-{
-    struct link *link = &shard->links[worker];
-    struct lane *lane = &shard->run->workers[worker].lane;
-    uint16_t segment = payload_worker_segment(shard->run->payload, worker);
-    uint32_t before = payload_back(shard->run->payload, worker, 0);
-    uint32_t after = payload_back(shard->run->payload, worker, before + (uint32_t)more);
-    for (uint32_t chunk = before; chunk < after; chunk++)
-        link_order(shard, worker, CONTROL_CHUNK, segment, chunk);
-    if (after == before)
-        link_order(shard, worker, CONTROL_CHUNK, segment, CONTROL_NO_CHUNK);
-    link->granted += after - before;
-    atomic_store_explicit(&lane->orders->granted_chunks, link->granted, memory_order_release);
-    event_count_bump(lane->events);
-}
-
-/* A worker that ran out of chunks says how many it wants in all. Within its share it gets them. Beyond, it waits for
- * its own values to be freed, for which it is woken; when nobody else can go on, it gets them all the same: an item
- * must not fail for what else is in flight. What no budget could hold is refused. */
-static void grant(struct shard *shard, uint32_t worker)
-{
-    const struct sheaf_run *run = shard->run;
-    struct link *link = &shard->links[worker];
-    uint64_t wanted = load_acquire_u64(&run->workers[worker].lane.counters->wanted_chunks);
-    if (shard->number != 0 || wanted <= link->granted || wanted == link->refused)
-        return;
-    uint64_t more = wanted - link->granted, share = run->budget.value_bytes / PAYLOAD_CHUNK_BYTES;
-    uint64_t all = (run->budget.total_bytes - run->budget.fixed_bytes) / 2 / PAYLOAD_CHUNK_BYTES;
-    if (more > all) {
-        link->refused = wanted;
-        link_order(shard, worker, CONTROL_CHUNK, payload_worker_segment(run->payload, worker), CONTROL_NO_CHUNK);
-    } else if (wanted <= share || stands_still(shard, worker)) {
-        give_chunks(shard, worker, more);
-    }
-}
-
 uint32_t complete_step(struct shard *shard)
 {
     uint32_t taken = 0;
@@ -582,7 +563,7 @@ uint32_t complete_step(struct shard *shard)
             continue;
         taken += drain(shard, worker);
         rebuild_check_damage(shard, worker);
-        grant(shard, worker);
+        grant_look(shard, worker);
         if (shard->links[worker].pending_count > 0)
             link_flush(shard, worker);
     }

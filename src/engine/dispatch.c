@@ -86,6 +86,7 @@ void slot_release_keeping_hold(struct shard *shard, struct slot *slot)
     batching_claim_over(shard, slot);
     built_free(shard, slot->built);
     slot->built = NULL;
+    reserve_end(shard, &slot->reserved);
     /* A Grain that is pushed again while an unwanted claim of it lives has a newer slot: leave that one known. */
     uint32_t index = (uint32_t)(slot - shard->slots);
     if (keymap_get(&shard->slot_of_grain, grain_key(slot->grain)) == index)
@@ -207,11 +208,23 @@ static int offer(struct shard *shard, const struct sched_row *row, bool single)
 {
     static const enum board_ring ring_of_queue[] = {
         [SCHED_RETRY] = BOARD_RETRY, [SCHED_READY] = BOARD_READY, [SCHED_ISOLATION] = BOARD_ISOLATION};
-    struct slot *slot = slot_take(shard, row->grain);
-    if (!slot) {
+    struct reservation reserved;
+    uint64_t bytes = reserve_estimate(shard, row->grain);
+    if (bytes > shard->run->budget.largest_bytes) {
+        complete_refuse(shard, row->grain, bytes);
+        return 0;
+    }
+    if (!reserve_take(shard, row->grain, bytes, row->queue == SCHED_ISOLATION, &reserved)) {
         sched_requeue_uncharged(shard->sched, row->grain);
         return -EAGAIN;
     }
+    struct slot *slot = slot_take(shard, row->grain);
+    if (!slot) {
+        reserve_end(shard, &reserved);
+        sched_requeue_uncharged(shard->sched, row->grain);
+        return -EAGAIN;
+    }
+    slot->reserved = reserved;
     lineage_hold(shard->lineage, row->grain);
     batching_row_offered(shard, slot);
     struct call_counts *counts = &shard->counts[row->grain.call];
@@ -277,21 +290,25 @@ uint32_t dispatch_step(struct shard *shard)
 {
     uint32_t offered = 0;
     shard->offered_us = clock_now_ns() / 1000;
-    for (uint32_t call = 0; call < shard->plan->call_count; call++)
-        offered += offer_call(shard, call, shard->offered_us);
+    /* Where room is short, what is nearest to an output takes it first. */
+    for (uint32_t i = 0; i < shard->plan->call_count; i++)
+        offered += offer_call(shard, shard->drain_order[i], shard->offered_us);
     return offered;
 }
 
 void dispatch_publish(struct shard *shard)
 {
+    uint64_t all_queued = 0;
     for (uint32_t call = 0; call < shard->plan->call_count; call++) {
         struct board_call *board = &shard->board.calls[call];
         uint32_t queued =
             sched_queued(shard->sched, call) + sched_isolating(shard->sched, call) + sched_aside(shard->sched, call);
+        all_queued += queued;
         /* Partner: a worker that finds the ring empty loads `overflow` after its look and bumps us (PROTOCOL H8c). */
         atomic_store_explicit(&board->overflow, queued > 0, memory_order_release);
         atomic_store_explicit(&board->ready, queued + shard->live_of_call[call], memory_order_relaxed);
     }
+    atomic_store_explicit(&shard->rows_queued, all_queued, memory_order_relaxed);
     const struct board *first = &shard->run->shards[0]->board;
     for (uint32_t pool = 0; pool < shard->plan->pool_count; pool++) {
         if (!shard->pools[pool].pushed)

@@ -1,38 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/payload.h"
+#include "engine/payload_internal.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { PAGE_BYTES = 4096, PAGES_PER_CHUNK = PAYLOAD_CHUNK_BYTES / PAGE_BYTES, PAGES_PER_WORD = 64 };
-
-struct payload_segment {
-    struct segment memory;
-    int read_only;
-    uint32_t chunk_count;
-    _Atomic uint32_t backed; /* chunks [0, backed) are real; grows under the lock */
-    _Atomic uint32_t *live;  /* per chunk: values that touch it (worker segments) */
-    _Atomic uint8_t *stale;  /* per chunk, written under the lock: holds values of a dead process */
-    bool leased;             /* under the lock */
-    uint64_t *pages;         /* shard segments, under the lock: a bit per page in use */
-    uint64_t page_hint;      /* where the last search ended */
-};
-
-struct payload {
-    pthread_mutex_t lock;
-    uint32_t shard_count, segment_count;
-    struct payload_segment *segments; /* [number - 1] */
-    int bind_status;
-    _Atomic uint64_t bytes, bytes_peak, shard_bytes;
-};
-
-static struct payload_segment *segment_of(const struct payload *payload, uint16_t number)
+struct payload_segment *payload_segment_of(const struct payload *payload, uint16_t number)
 {
     assert(number >= 1 && number <= payload->segment_count);
     return &payload->segments[number - 1];
@@ -56,9 +32,12 @@ static int segment_open(struct payload_segment *segment, const struct payload_op
     result = segment_open_read_only(&segment->memory, &segment->read_only);
     if (result < 0)
         return result;
+    segment->real = calloc(segment->chunk_count, sizeof *segment->real);
+    if (!segment->real)
+        return -ENOMEM;
     if (of_shard) {
-        segment->pages = calloc((size_t)segment->chunk_count * PAGES_PER_CHUNK / PAGES_PER_WORD, sizeof(uint64_t));
-        return segment->pages ? 0 : -ENOMEM;
+        segment->free_pages = calloc((size_t)segment->chunk_count * WORDS_PER_CHUNK, sizeof(uint64_t));
+        return segment->free_pages ? 0 : -ENOMEM;
     }
     segment->live = calloc(segment->chunk_count, sizeof *segment->live);
     segment->stale = calloc(segment->chunk_count, 1);
@@ -76,6 +55,7 @@ int payload_create(const struct payload_options *options, struct payload **ret_p
     pthread_mutex_init(&payload->lock, NULL);
     payload->segments = calloc(count, sizeof *payload->segments);
     payload->shard_count = options->shard_count;
+    payload->limit_bytes = options->limit_bytes ? options->limit_bytes : UINT64_MAX;
     int result = payload->segments ? 0 : -ENOMEM;
     while (result == 0 && payload->segment_count < count) {
         uint32_t index = payload->segment_count++;
@@ -106,9 +86,10 @@ void payload_destroy(struct payload *payload)
         if (segment->read_only >= 0)
             close(segment->read_only);
         segment_release(&segment->memory);
+        free(segment->real);
         free(segment->live);
         free(segment->stale);
-        free(segment->pages);
+        free(segment->free_pages);
     }
     free(payload->segments);
     pthread_mutex_destroy(&payload->lock);
@@ -134,12 +115,12 @@ uint16_t payload_worker_segment(const struct payload *payload, uint32_t worker)
 
 const struct segment *payload_segment(const struct payload *payload, uint16_t number)
 {
-    return &segment_of(payload, number)->memory;
+    return &payload_segment_of(payload, number)->memory;
 }
 
 int payload_read_only(const struct payload *payload, uint16_t number)
 {
-    return segment_of(payload, number)->read_only;
+    return payload_segment_of(payload, number)->read_only;
 }
 
 uint64_t payload_real_bytes(const struct payload *payload)
@@ -157,13 +138,18 @@ uint64_t payload_shard_bytes(const struct payload *payload)
     return atomic_load_explicit(&payload->shard_bytes, memory_order_relaxed);
 }
 
+uint64_t payload_value_bytes(const struct payload *payload)
+{
+    return atomic_load_explicit(&payload->live_chunks, memory_order_relaxed) * PAYLOAD_CHUNK_BYTES;
+}
+
 uint64_t payload_live_values(const struct payload *payload)
 {
     uint64_t live = 0;
     for (uint32_t i = payload->shard_count; i < payload->segment_count; i++) {
         const struct payload_segment *segment = &payload->segments[i];
-        uint32_t backed = atomic_load_explicit(&segment->backed, memory_order_relaxed);
-        for (uint32_t chunk = 0; chunk < backed; chunk++)
+        uint32_t reach = atomic_load_explicit(&segment->reach, memory_order_relaxed);
+        for (uint32_t chunk = 0; chunk < reach; chunk++)
             live += atomic_load_explicit(&segment->live[chunk], memory_order_relaxed);
     }
     return live;
@@ -216,7 +202,7 @@ int payload_retain(struct payload *payload, struct value_ref *ref)
     uint64_t start, bytes;
     if (ref->segment <= payload->shard_count || !ref_range(payload, ref, &start, &bytes))
         return -ERANGE;
-    struct payload_segment *segment = segment_of(payload, ref->segment);
+    struct payload_segment *segment = payload_segment_of(payload, ref->segment);
     if (SHEAF_KIND_DEPTH(ref->kind) != 0) {
         const struct list_block *block = segment_at(&segment->memory, ref->offset, sizeof *block);
         uint64_t block_bytes = block->bytes;
@@ -231,10 +217,14 @@ int payload_retain(struct payload *payload, struct value_ref *ref)
     }
     uint32_t first, last;
     chunks_of(ref, &first, &last);
-    if (last >= atomic_load_explicit(&segment->backed, memory_order_relaxed))
-        return -ERANGE;
-    for (uint32_t chunk = first; chunk <= last; chunk++)
-        atomic_fetch_add_explicit(&segment->live[chunk], 1, memory_order_relaxed);
+    for (uint32_t chunk = first; chunk <= last; chunk++) {
+        if (!atomic_load_explicit(&segment->real[chunk], memory_order_relaxed))
+            return -ERANGE;
+    }
+    for (uint32_t chunk = first; chunk <= last; chunk++) {
+        if (atomic_fetch_add_explicit(&segment->live[chunk], 1, memory_order_relaxed) == 0)
+            atomic_fetch_add_explicit(&payload->live_chunks, 1, memory_order_relaxed);
+    }
     return 0;
 }
 
@@ -245,6 +235,7 @@ static bool chunk_freed(struct payload *payload, struct payload_segment *segment
     pthread_mutex_lock(&payload->lock);
     if (segment->stale[chunk] && atomic_load_explicit(&segment->live[chunk], memory_order_relaxed) == 0) {
         segment->stale[chunk] = 0;
+        segment->stale_count--;
         handed_on = segment->leased;
     }
     pthread_mutex_unlock(&payload->lock);
@@ -255,7 +246,7 @@ enum payload_gone payload_release(struct payload *payload, const struct value_re
                                   void (*freed)(void *cookie, uint32_t chunk), void *cookie)
 {
     assert(ref->segment > payload->shard_count);
-    struct payload_segment *segment = segment_of(payload, ref->segment);
+    struct payload_segment *segment = payload_segment_of(payload, ref->segment);
     enum payload_gone gone = PAYLOAD_OWNER_FREES;
     uint32_t first, last;
     chunks_of(ref, &first, &last);
@@ -263,6 +254,8 @@ enum payload_gone payload_release(struct payload *payload, const struct value_re
         /* Total order, partner: payload_end_lease. Either it sees that this was the last value, or we see `stale`. */
         uint32_t before = atomic_fetch_sub_explicit(&segment->live[chunk], 1, memory_order_seq_cst);
         assert(before > 0);
+        if (before == 1)
+            atomic_fetch_sub_explicit(&payload->live_chunks, 1, memory_order_relaxed);
         if (!atomic_load_explicit(&segment->stale[chunk], memory_order_seq_cst))
             continue;
         gone = PAYLOAD_FREED;
@@ -270,164 +263,4 @@ enum payload_gone payload_release(struct payload *payload, const struct value_re
             freed(cookie, chunk);
     }
     return gone;
-}
-
-/* ---- leases ---- */
-
-/* Makes chunks up to `chunks` real. Under the lock. */
-static uint32_t back_locked(struct payload *payload, struct payload_segment *segment, uint32_t chunks)
-{
-    uint32_t backed = atomic_load_explicit(&segment->backed, memory_order_relaxed);
-    if (chunks > segment->chunk_count)
-        chunks = segment->chunk_count;
-    if (chunks <= backed)
-        return backed;
-    uint64_t offset = backed * PAYLOAD_CHUNK_BYTES, bytes = (chunks - backed) * PAYLOAD_CHUNK_BYTES;
-    /* Huge pages first: they are cleared where they stand. Made of small ones they would be cleared and then copied.
-     * Where memory is short, committing decides. */
-    bool huge_first = bytes <= segment_memory_available() / 2;
-    if (huge_first)
-        segment_advise_huge(&segment->memory, offset, bytes);
-    if (segment_commit(&segment->memory, offset, bytes) < 0)
-        return backed;
-    if (!huge_first)
-        segment_advise_huge(&segment->memory, offset, bytes);
-    uint64_t total = atomic_fetch_add_explicit(&payload->bytes, bytes, memory_order_relaxed) + bytes;
-    if (total > atomic_load_explicit(&payload->bytes_peak, memory_order_relaxed))
-        atomic_store_explicit(&payload->bytes_peak, total, memory_order_relaxed);
-    atomic_store_explicit(&segment->backed, chunks, memory_order_relaxed);
-    return chunks;
-}
-
-uint32_t payload_back(struct payload *payload, uint32_t worker, uint32_t chunks)
-{
-    struct payload_segment *segment = segment_of(payload, payload_worker_segment(payload, worker));
-    pthread_mutex_lock(&payload->lock);
-    uint32_t backed = back_locked(payload, segment, chunks);
-    pthread_mutex_unlock(&payload->lock);
-    return backed;
-}
-
-uint32_t payload_lease(struct payload *payload, uint32_t worker, uint32_t *ret_chunks, uint32_t capacity)
-{
-    struct payload_segment *segment = segment_of(payload, payload_worker_segment(payload, worker));
-    uint32_t count = 0;
-    pthread_mutex_lock(&payload->lock);
-    assert(!segment->leased);
-    segment->leased = true;
-    uint32_t backed = atomic_load_explicit(&segment->backed, memory_order_relaxed);
-    for (uint32_t chunk = 0; chunk < backed && count < capacity; chunk++) {
-        if (!segment->stale[chunk])
-            ret_chunks[count++] = chunk;
-    }
-    pthread_mutex_unlock(&payload->lock);
-    return count;
-}
-
-void payload_end_lease(struct payload *payload, uint32_t worker)
-{
-    struct payload_segment *segment = segment_of(payload, payload_worker_segment(payload, worker));
-    pthread_mutex_lock(&payload->lock);
-    segment->leased = false;
-    uint32_t backed = atomic_load_explicit(&segment->backed, memory_order_relaxed);
-    for (uint32_t chunk = 0; chunk < backed; chunk++) {
-        /* Marked before it is looked at: a value that goes meanwhile is seen here, or sees the mark. */
-        atomic_store_explicit(&segment->stale[chunk], 1, memory_order_seq_cst);
-        if (atomic_load_explicit(&segment->live[chunk], memory_order_seq_cst) == 0)
-            atomic_store_explicit(&segment->stale[chunk], 0, memory_order_seq_cst);
-    }
-    pthread_mutex_unlock(&payload->lock);
-}
-
-/* ---- page runs ---- */
-
-static bool page_used(const struct payload_segment *segment, uint64_t page)
-{
-    return segment->pages[page / PAGES_PER_WORD] >> (page % PAGES_PER_WORD) & 1;
-}
-
-static void set_pages(struct payload_segment *segment, uint64_t first, uint64_t count, bool used)
-{
-    for (uint64_t page = first; page < first + count; page++) {
-        uint64_t bit = UINT64_C(1) << (page % PAGES_PER_WORD);
-        assert(page_used(segment, page) != used);
-        segment->pages[page / PAGES_PER_WORD] ^= bit;
-    }
-}
-
-/* First free run of `count` pages in [from, to), or UINT64_MAX. Full words are skipped at once. */
-static uint64_t find_run(const struct payload_segment *segment, uint64_t from, uint64_t to, uint64_t count)
-{
-    uint64_t run = 0;
-    for (uint64_t page = from; page < to; page++) {
-        if (page % PAGES_PER_WORD == 0 && segment->pages[page / PAGES_PER_WORD] == UINT64_MAX) {
-            run = 0;
-            page += PAGES_PER_WORD - 1;
-            continue;
-        }
-        run = page_used(segment, page) ? 0 : run + 1;
-        if (run == count)
-            return page + 1 - count;
-    }
-    return UINT64_MAX;
-}
-
-/* Room for `count` pages in what is real, else in what can be made real behind it. Under the lock. */
-static uint64_t place_run(struct payload *payload, struct payload_segment *segment, uint64_t count)
-{
-    uint64_t real = (uint64_t)atomic_load_explicit(&segment->backed, memory_order_relaxed) * PAGES_PER_CHUNK;
-    uint64_t run = find_run(segment, segment->page_hint, real, count);
-    if (run == UINT64_MAX)
-        run = find_run(segment, 0, real, count);
-    if (run != UINT64_MAX)
-        return run;
-    uint64_t start = real; /* a free tail of what is real counts */
-    while (start > 0 && !page_used(segment, start - 1))
-        start--;
-    uint64_t chunks = (start + count + PAGES_PER_CHUNK - 1) / PAGES_PER_CHUNK;
-    if (chunks > segment->chunk_count || back_locked(payload, segment, (uint32_t)chunks) < chunks)
-        return UINT64_MAX;
-    return start;
-}
-
-int payload_run_alloc(struct payload *payload, uint32_t shard, uint64_t bytes, uint64_t *ret_offset)
-{
-    struct payload_segment *segment = segment_of(payload, payload_shard_segment(payload, shard));
-    uint64_t count = bytes / PAGE_BYTES + (bytes % PAGE_BYTES != 0);
-    if (count == 0)
-        count = 1;
-    pthread_mutex_lock(&payload->lock);
-    uint64_t run = place_run(payload, segment, count);
-    if (run != UINT64_MAX) {
-        set_pages(segment, run, count, true);
-        segment->page_hint = run + count;
-        atomic_fetch_add_explicit(&payload->shard_bytes, count * PAGE_BYTES, memory_order_relaxed);
-    }
-    pthread_mutex_unlock(&payload->lock);
-    if (run == UINT64_MAX)
-        return -ENOMEM;
-    *ret_offset = run * PAGE_BYTES;
-    return 0;
-}
-
-void payload_run_free(struct payload *payload, uint32_t shard, uint64_t offset, uint64_t bytes)
-{
-    struct payload_segment *segment = segment_of(payload, payload_shard_segment(payload, shard));
-    uint64_t count = bytes / PAGE_BYTES + (bytes % PAGE_BYTES != 0);
-    if (count == 0)
-        count = 1;
-    assert(offset % PAGE_BYTES == 0);
-    pthread_mutex_lock(&payload->lock);
-    set_pages(segment, offset / PAGE_BYTES, count, false);
-    if (offset / PAGE_BYTES < segment->page_hint)
-        segment->page_hint = offset / PAGE_BYTES; /* keep to what was touched before */
-    atomic_fetch_sub_explicit(&payload->shard_bytes, count * PAGE_BYTES, memory_order_relaxed);
-    pthread_mutex_unlock(&payload->lock);
-}
-
-void *payload_shard_at(const struct payload *payload, uint32_t shard, uint64_t offset)
-{
-    const struct segment *memory = payload_segment(payload, payload_shard_segment(payload, shard));
-    assert(offset < memory->size_bytes);
-    return (char *)memory->base + offset;
 }

@@ -2,10 +2,14 @@
 /*
  * Payload memory: where values lie, and who may write where.
  *
+ * Three files: payload.c (segments, values), payload_chunks.c, payload_runs.c.
+ *
  * There is one segment per shard (sources read by the engine, list blocks, overflow of descriptors) and one per worker
  * number (what its operators produce). Each is one memfd for life, sparse and as large as the budget; it is made real
- * chunk by chunk (2 MiB), backed by huge pages where the system has them, and what is real stays real. A worker
- * number's successor leases the same segment, so nothing is mapped or registered anew anywhere when a worker dies.
+ * chunk by chunk (2 MiB), backed by huge pages where the system has them. What is real in all segments together never
+ * exceeds `limit_bytes`; below that it stays real, since touching memory anew costs more than using it. At the limit,
+ * shards give back what they do not use at once, and workers when they are asked to (grant.c). A worker number's
+ * successor leases the same segment, so nothing is mapped or registered anew anywhere when a worker dies.
  * Segment numbers, which value references use: shard s has 1 + s, worker w has 1 + shards + w.
  *
  * (One segment per writer rather than one memfd per 64 MiB: every process maps every segment once, when it starts, and
@@ -37,6 +41,7 @@ struct payload_options {
     uint32_t shard_count;
     uint32_t worker_count;
     uint64_t segment_bytes; /* virtual size of each segment; rounded up to chunks */
+    uint64_t limit_bytes;   /* most that is ever real in all of them together; 0: not limited */
     const int *nodes;       /* NUMA node of each segment, shards first, or SEGMENT_ANY_NODE; NULL: any for all */
 };
 
@@ -57,6 +62,8 @@ uint64_t payload_real_bytes(const struct payload *payload);
 uint64_t payload_real_bytes_peak(const struct payload *payload);
 /* Bytes of live values in shard segments (page runs in use). */
 uint64_t payload_shard_bytes(const struct payload *payload);
+/* Of chunks of workers that hold a value. */
+uint64_t payload_value_bytes(const struct payload *payload);
 /* Sum over the chunks of workers of the live values that touch each: nothing once all values are gone. */
 uint64_t payload_live_values(const struct payload *payload);
 
@@ -81,16 +88,30 @@ enum payload_gone payload_release(struct payload *payload, const struct value_re
 
 /* ---- leases of workers ---- */
 
+/* Bytes that could be made real now. */
+uint64_t payload_room(struct payload *payload);
+
 /* Makes chunks of a worker's segment real until `chunks` are. Returns how many are real then: fewer when memory is
  * short. */
 uint32_t payload_back(struct payload *payload, uint32_t worker, uint32_t chunks);
+
+/* Chunks that the process there may use. */
+uint32_t payload_leased(struct payload *payload, uint32_t worker);
+
+/* Makes a run of at most `most` more chunks real, the longest there is. Returns its length; 0: there is no room. */
+uint32_t payload_grow(struct payload *payload, uint32_t worker, uint32_t most, uint32_t *ret_first);
+
+/* The process that leases the chunk does not use it: it is no memory any more. False: it is not its to give, or some
+ * value is there. */
+bool payload_give_back(struct payload *payload, uint32_t worker, uint64_t chunk);
 
 /* A new process of this number starts: its chunks (without those that still hold a predecessor's values). Returns how
  * many of `capacity` were written. */
 uint32_t payload_lease(struct payload *payload, uint32_t worker, uint32_t *ret_chunks, uint32_t capacity);
 
-/* The process is proven dead and every shard has taken from it what is to be taken. */
-void payload_end_lease(struct payload *payload, uint32_t worker);
+/* The process is proven dead and every shard has taken from it what is to be taken. Of the chunks that hold no value,
+ * `keep` stay real for its successor. */
+void payload_end_lease(struct payload *payload, uint32_t worker, uint32_t keep);
 
 /* ---- page runs in a shard's segment ---- */
 

@@ -26,7 +26,7 @@ void recover_attached(struct shard *shard, const struct message_worker *message)
     link->rows_done = 0;
     link->damaged = 0;
     link->rows_seen = link->free_since_ns = link->stuck_since_ns = 0;
-    link->granted = (uint32_t)load_relaxed_u64(&lane->orders->granted_chunks);
+    link->returning = false;
     link_flush(shard, message->worker);
     if (shard->pools[shard->run->workers[message->worker].pool].rebuilding)
         link_kill(shard, message->worker, "its Pool's rings are being made anew");
@@ -215,6 +215,7 @@ void recover_death(struct shard *shard, const struct message_worker *message)
         completion_reader_close(&link->completions);
     }
     link->attached = false;
+    grant_left(shard, message->worker);
     link->pending_count = 0;
     hold_drop_worker(shard, message->worker);
     if (!rebuild_delays(shard, message->worker))

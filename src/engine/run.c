@@ -435,7 +435,7 @@ static int divide_memory(struct sheaf_run *run, struct sheaf_error *error)
 static uint64_t segment_bytes(const struct sheaf_run *run)
 {
     uint64_t space = UINT64_C(64) << 40, most = space / ((uint64_t)run->shard_count + run->worker_count);
-    uint64_t wanted = run->budget.total_bytes - run->budget.fixed_bytes;
+    uint64_t wanted = 2 * run->budget.payload_bytes; /* so that what is freed here and there leaves long runs */
     return wanted < most ? wanted : most;
 }
 
@@ -451,6 +451,7 @@ static int create_payload(struct sheaf_run *run)
     struct payload_options options = {.shard_count = run->shard_count,
                                       .worker_count = run->worker_count,
                                       .segment_bytes = segment_bytes(run),
+                                      .limit_bytes = run->budget.payload_bytes,
                                       .nodes = nodes};
     int result = payload_create(&options, &run->payload);
     free(nodes);

@@ -41,6 +41,8 @@ struct worker {
     uint32_t pool;
     uint32_t node; /* into the topology's nodes: "own node first" */
     struct lane lane;
+    _Atomic uint64_t frees;         /* values it was told to free: any shard's thread */
+    _Atomic uint64_t yielded_bytes; /* what it wanted when its row was told to give way; 0: it was not */
 };
 
 struct shard;
@@ -63,6 +65,12 @@ struct sheaf_run {
     uint32_t unproven_rows;   /* the isolation dial, 0: off */
     uint32_t slots_per_shard; /* shard s describes rows in dispatch slots [s * this, (s + 1) * this) */
     struct supervisor *supervisor;
+    /* Memory, over all shards (grant.c, reserve.c). */
+    _Atomic uint64_t reserved_bytes;   /* for rows that are out */
+    _Atomic uint64_t rows_out;         /* offered, claimed or running */
+    _Atomic uint64_t rows_alone;       /* of them, that were offered because nothing else was out, and had given way */
+    _Atomic uint64_t results_out;      /* roots that are complete and not yet gone */
+    _Atomic bool memory_short;         /* some worker cannot go on: nothing new comes in */
     _Atomic uint64_t deaths, replaced; /* workers lost; workers started in place of others */
     _Atomic uint64_t rss_peak_bytes;   /* of all workers together, as sampled */
     _Atomic uint64_t results_held;     /* with the host, and not yet acknowledged as far as shards know */

@@ -247,6 +247,22 @@ static void limit_offers(struct shard *shard)
     }
 }
 
+/* Calls nearest to an output come first, as workers look at them. */
+static int order_calls(struct shard *shard)
+{
+    const struct sheaf_plan *plan = shard->plan;
+    shard->drain_order = calloc(plan->call_count + 1, sizeof *shard->drain_order);
+    if (!shard->drain_order)
+        return -ENOMEM;
+    for (uint32_t call = 0; call < plan->call_count; call++) {
+        uint32_t at = call;
+        for (; at > 0 && plan->calls[shard->drain_order[at - 1]].priority > plan->calls[call].priority; at--)
+            shard->drain_order[at] = shard->drain_order[at - 1];
+        shard->drain_order[at] = call;
+    }
+    return 0;
+}
+
 static int create_tables(struct shard *shard)
 {
     uint32_t calls = shard->plan->call_count + 1; /* calloc of nothing may be NULL */
@@ -265,7 +281,7 @@ static int create_tables(struct shard *shard)
     for (uint32_t i = 0; i < shard->slot_count; i++)
         shard->slots[i].next_free = i + 1 < shard->slot_count ? i + 1 : UINT32_MAX;
     limit_offers(shard);
-    return 0;
+    return order_calls(shard);
 }
 
 int shard_create(struct sheaf_run *run, uint32_t number, struct shard **ret_shard, struct sheaf_error *error)
@@ -279,6 +295,7 @@ int shard_create(struct sheaf_run *run, uint32_t number, struct shard **ret_shar
     shard->slot_count = run->slots_per_shard;
     shard->slot_first = number * run->slots_per_shard;
     shard->free_hold = UINT32_MAX;
+    shard->grants.turn = GRANT_NOBODY;
     shard->board = (struct board){.open = SEGMENT_NONE, .notice = SEGMENT_NONE};
     mailbox_init(&shard->inbox);
     const struct lineage_effects effects = {.cookie = shard,
@@ -397,6 +414,8 @@ void shard_destroy(struct shard *shard)
     free(shard->links);
     free(shard->live_of_call);
     free(shard->live_max);
+    free(shard->drain_order);
+    keymap_fini(&shard->found_needs);
     free(shard->counts);
     counts_destroy(shard);
     batching_destroy(shard);

@@ -15,6 +15,8 @@
  *   audit.c     where rows are by the engine's own clock, and workers that keep them
  *   rebuild.c   rings that do not check out, made anew
  *   recall.c    rows of a worker that is stuck in a long one, while others idle
+ *   grant.c     chunks for workers
+ *   reserve.c   room for what rows will make
  *   hold.c      state that workers keep per Entity, and what must stay readable for it
  *   result.c    a complete root, copied out for the host
  *   counts.c    what it counted, copied out for other threads
@@ -52,6 +54,12 @@ struct seen {
     bool missing;                /* it was nowhere */
 };
 
+/* Room for what a row will make: reserve.c. */
+struct reservation {
+    uint64_t bytes;
+    bool alone; /* nothing else was out when it was offered, and it had given way before */
+};
+
 struct slot {
     uint64_t number; /* of the push that has it now, or had it last */
     uint64_t position;
@@ -61,6 +69,7 @@ struct slot {
     uint32_t batch;    /* isolation batch, or 0 */
     uint32_t children; /* emitted by this claim */
     uint64_t offered_us;
+    struct reservation reserved;
     uint8_t ring; /* enum board_ring */
     bool live;
     bool recalled; /* the Grain was queued again: the worker owes us only the release */
@@ -114,8 +123,9 @@ struct link {
     struct control *pending; /* orders that found no room, in order: a ring buffer */
     uint32_t pending_first, pending_count, pending_capacity;
     uint64_t rows_done;  /* by the process that is there now */
-    uint32_t granted;    /* chunks */
-    uint64_t refused;    /* what it last wanted and cannot have */
+    uint64_t refused;    /* what it last wanted and cannot have, as the next two: shard 0, grant.c */
+    uint64_t frees_seen; /* of struct worker, when it was asked to give chunks back */
+    bool returning;      /* it was, and has not answered yet */
     uint64_t damaged;    /* of the lane's counter, when last looked at */
     bool awaits_rebuild; /* dead and recovered; its replacement waits for the rings */
     /* audit.c: */
@@ -123,6 +133,15 @@ struct link {
     uint64_t rows_seen;           /* rows_done at the last look */
     uint64_t free_since_ns;       /* no look has found a row with it since; 0: one has */
     uint64_t stuck_since_ns;      /* it has rows and runs none since; 0: not so */
+};
+
+/* grant.c, shard 0 */
+#define GRANT_NOBODY UINT32_MAX
+enum grant_stage { GRANT_TAKE_BACK, GRANT_AWAIT };
+struct grants {
+    uint32_t turn; /* the worker for which memory is being found */
+    enum grant_stage stage;
+    uint64_t still_since_ns; /* nothing moves since then; 0: it does */
 };
 
 struct pool_state {
@@ -192,6 +211,11 @@ struct shard {
     bool retry_reads;           /* memory came back while reads wait for it */
     uint64_t audit_at_ns;       /* when to look next */
     uint32_t audits;            /* looks so far */
+    struct grants grants;
+    struct keymap found_needs;    /* Grain -> chunks it wanted when it had to give way */
+    uint32_t *drain_order;        /* Calls, nearest to an output first */
+    _Atomic uint64_t rows_queued; /* not offered yet */
+    _Atomic bool waits_for_room;  /* some of them because of memory */
 };
 
 /* ---- shard.c ---- */
@@ -290,9 +314,32 @@ void value_free(struct shard *shard, const struct value_ref *ref);
 void link_kill(struct shard *shard, uint32_t worker, const char *why);
 void link_order(struct shard *shard, uint32_t worker, enum control_kind kind, uint32_t segment, uint64_t value);
 void link_flush(struct shard *shard, uint32_t worker);
+/* A row that was not offered fails: what it would make, this budget could never hold. */
+void complete_refuse(struct shard *shard, struct grain grain, uint64_t bytes);
 /* What sched says of rows of one Call whose dispatch went wrong, carried out. */
 void complete_failed(struct shard *shard, const struct sched_loss *loss, const uint32_t *entities, uint32_t count,
                      const char *text, uint32_t text_bytes, uint64_t elapsed_us);
+
+/* ---- grant.c ---- */
+/* What a worker wants and may have; shard 0. */
+void grant_look(struct shard *shard, uint32_t worker);
+/* It gave a chunk back, or (CONTROL_NO_CHUNK) said that these were all. */
+void grant_returned(struct shard *shard, uint32_t worker, uint64_t chunk);
+/* It is dead. */
+void grant_left(struct shard *shard, uint32_t worker);
+
+/* ---- reserve.c ---- */
+/* Bytes that a row of the Grain will make. */
+uint64_t reserve_estimate(const struct shard *shard, struct grain grain);
+/* Takes that room for a row that is about to be offered. False: it has to wait, unless it must go `at_once`. */
+bool reserve_take(struct shard *shard, struct grain grain, uint64_t bytes, bool at_once, struct reservation *ret_taken);
+void reserve_end(struct shard *shard, const struct reservation *taken);
+/* A worker released a row. True: because it was told to give way. */
+bool reserve_gave_way(struct shard *shard, uint32_t worker, struct grain grain);
+/* A row of a worker ended for good. */
+void reserve_over(struct shard *shard, uint32_t worker, struct grain grain);
+/* Whether others could go on if the rows of a worker went back. */
+bool reserve_may_give_way(const struct sheaf_run *run, uint32_t worker);
 
 /* ---- recover.c ---- */
 void recover_attached(struct shard *shard, const struct message_worker *message);

@@ -203,7 +203,8 @@ static void place(void *cookie, uint64_t tag, const char *path, uint64_t size_by
     }
     uint64_t bytes = source->prefix_bytes + (source->streamed ? 0 : size_bytes);
     uint64_t in_use = payload_shard_bytes(sources->run->payload);
-    if (in_use > 0 && in_use + bytes > sources->run->budget.source_bytes) {
+    bool is_short = atomic_load_explicit(&sources->run->memory_short, memory_order_relaxed);
+    if (in_use > 0 && (is_short || in_use + bytes > sources->run->budget.source_bytes)) {
         ret_place->kind = READER_LATER; /* asked again when a source is done with */
         return;
     }

@@ -19,6 +19,7 @@
 #include "engine/shard.h"
 #include "engine/watch.h"
 #include "worker/attach.h"
+#include "worker/payload_arena.h"
 
 enum {
     BUMP_MS = 1000,
@@ -307,6 +308,10 @@ static void describe_death(struct supervisor *supervisor, struct process *proces
     } else if (out_of_memory) {
         death->end = WORKER_OOM;
         snprintf(death->text, sizeof death->text, "the worker was ended by the system for lack of memory");
+    } else if (WIFEXITED(status) && WEXITSTATUS(status) == PAYLOAD_EXIT_OOM) {
+        death->end = WORKER_OOM;
+        snprintf(death->text, sizeof death->text, "the worker's memory was to grow over its share of %llu MiB",
+                 (unsigned long long)(supervisor->run->budget.heap_bytes >> 20));
     } else if (WIFSIGNALED(status)) {
         death->end = WORKER_CRASHED;
         snprintf(death->text, sizeof death->text, "the worker was killed by signal %d (%s)", WTERMSIG(status),
@@ -395,7 +400,7 @@ static void replace_recovered(struct supervisor *supervisor)
             continue;
         if (!count_idle_death(supervisor, worker))
             continue;
-        payload_end_lease(run->payload, worker);
+        payload_end_lease(run->payload, worker, FIRST_CHUNKS);
         lane_reset(&run->workers[worker].lane);
         process->phase = PHASE_NONE;
         if (process->futile_starts >= FUTILE_STARTS_MAX)

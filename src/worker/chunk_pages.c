@@ -79,6 +79,32 @@ int chunk_pages_lease(struct chunk_pages *pages, uint32_t number, uint64_t chunk
     return 0;
 }
 
+static bool is_idle(const struct page_segment *segment, uint32_t chunk)
+{
+    uint64_t all = ~UINT64_C(0);
+    for (uint32_t word = 0; word < CHUNK_PAGES / 64; word++)
+        all &= segment->free[chunk * (CHUNK_PAGES / 64) + word];
+    return all == ~UINT64_C(0);
+}
+
+int chunk_pages_return(struct chunk_pages *pages, uint32_t *ret_number, uint32_t *ret_chunk)
+{
+    for (uint32_t index = 0; index < pages->segment_count; index++) {
+        struct page_segment *segment = &pages->segments[index];
+        for (uint32_t chunk = segment->page_count / CHUNK_PAGES; chunk-- > 0;) {
+            if (!is_idle(segment, chunk))
+                continue;
+            mark(segment, chunk * CHUNK_PAGES, CHUNK_PAGES, false);
+            segment->leased[chunk] = CHUNK_NOT_LEASED;
+            pages->leased_chunks--;
+            *ret_number = segment->number;
+            *ret_chunk = chunk;
+            return 0;
+        }
+    }
+    return -ENOENT;
+}
+
 /* Faults the chunks under a run in. They are real memory already: the engine committed them before it leased them, and
  * nothing here opens a file. Chunks that cannot be mapped all the same are never looked at again. */
 static bool touch_chunks(struct page_segment *segment, uint32_t first, uint32_t count)
@@ -188,12 +214,8 @@ uint64_t chunk_pages_idle_chunks(const struct chunk_pages *pages)
     uint64_t idle = 0;
     for (uint32_t index = 0; index < pages->segment_count; index++) {
         const struct page_segment *segment = &pages->segments[index];
-        for (uint32_t chunk = 0; chunk < segment->page_count / CHUNK_PAGES; chunk++) {
-            uint64_t all = ~UINT64_C(0);
-            for (uint32_t word = 0; word < CHUNK_PAGES / 64; word++)
-                all &= segment->free[chunk * (CHUNK_PAGES / 64) + word];
-            idle += all == ~UINT64_C(0);
-        }
+        for (uint32_t chunk = 0; chunk < segment->page_count / CHUNK_PAGES; chunk++)
+            idle += is_idle(segment, chunk);
     }
     return idle;
 }

@@ -44,6 +44,9 @@ void chunk_pages_done(struct chunk_pages *pages);
 /* One more chunk. -ENOENT: not a segment of ours; -ERANGE: no such chunk; -EEXIST: leased already. */
 int chunk_pages_lease(struct chunk_pages *pages, uint32_t number, uint64_t chunk);
 
+/* The last chunk no page of which is handed out is ours no more. -ENOENT: there is none. */
+int chunk_pages_return(struct chunk_pages *pages, uint32_t *ret_number, uint32_t *ret_chunk);
+
 /* A run of whole pages, aligned to `alignment` (a power of two), or NULL. `at` not NULL: there or nowhere. */
 void *chunk_pages_take(struct chunk_pages *pages, void *at, size_t bytes, size_t alignment);
 /* Any whole part of what was taken. */

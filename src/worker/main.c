@@ -92,14 +92,29 @@ static int seal(struct sheaf_worker *worker)
     struct sandbox_options options = {
         .profile = SANDBOX_CPU,
         .socket = worker->socket,
-        .heap_growth_bytes = 2 * worker->hello.heap_limit_bytes,
+        .heap_bytes = worker->hello.heap_limit_bytes,
     };
     struct sandbox_state state;
+    payload_arena_bound_heap(worker->hello.heap_limit_bytes);
     worker_drop_descriptors(worker);
     int status = sandbox_close(&options, &state);
     if (status == 0)
         say_what_is_open(worker, &state);
     return status;
+}
+
+/* Operators that leave nothing of this worker's share for rows. */
+static int too_large(const struct sheaf_worker *worker, char *ret_line, size_t line_bytes)
+{
+    uint64_t taken = sandbox_data_bytes(), share = worker->hello.heap_limit_bytes;
+    if (share == 0 || taken < share)
+        return 0;
+    snprintf(
+        ret_line, line_bytes,
+        "memory: operators take %llu MiB before the first row, and a worker's own share is %llu MiB; give more memory "
+        "or fewer workers",
+        (unsigned long long)(taken >> 20), (unsigned long long)(share >> 20));
+    return SHEAF_E_ENVIRONMENT;
 }
 
 static int work(struct sheaf_worker *worker)
@@ -111,8 +126,12 @@ static int work(struct sheaf_worker *worker)
         sheaf_worker_ready(worker, status, line);
         return status;
     }
-    status = seal(worker);
-    if (status < 0) {
+    status = too_large(worker, line, sizeof line);
+    if (status == 0)
+        status = seal(worker);
+    if (status == SHEAF_E_ENVIRONMENT) {
+        sheaf_worker_ready(worker, status, line);
+    } else if (status < 0) {
         snprintf(line, sizeof line, "the sandbox cannot be closed: %s", strerror(-status));
         sheaf_worker_ready(worker, status, line);
     } else {

@@ -153,10 +153,14 @@ static void obey(struct sheaf_worker *worker, uint32_t shard, const struct contr
         return;
     }
     case CONTROL_CHUNK:
-        if (order->value == CONTROL_NO_CHUNK)
+        if (order->value == CONTROL_NO_CHUNK || order->value == CONTROL_YIELD) {
             worker->chunk_refused = true;
-        else
+            worker->yield = order->value == CONTROL_YIELD;
+        } else
             (void)chunk_pages_lease(&worker->pages, order->segment, order->value);
+        return;
+    case CONTROL_RETURN:
+        worker->return_down_to = order->value; /* once all that was freed before is */
         return;
     case CONTROL_UNWANTED:
         mark_unwanted(worker, shard, order);
@@ -169,6 +173,26 @@ static void obey(struct sheaf_worker *worker, uint32_t shard, const struct contr
     }
 }
 
+/* Gives back chunks that hold nothing. What it wants in all is said first: the shard must not take what is missing now
+ * for a wish. */
+static void return_chunks(struct sheaf_worker *worker)
+{
+    uint64_t keep = worker->return_down_to;
+    uint32_t number, chunk;
+    struct completion record = {.kind = COMPLETION_CHUNK, .grain = COMPLETION_NO_GRAIN};
+    worker->return_down_to = UINT64_MAX;
+    payload_arena_purge(worker->arena);
+    while (worker->pages.leased_chunks > keep && chunk_pages_return(&worker->pages, &number, &chunk) == 0) {
+        payload_say_wish(worker);
+        record.key = chunk;
+        record_write(worker, 0, &record);
+    }
+    record.key = CONTROL_NO_CHUNK;
+    record_write(worker, 0, &record);
+    record_commit(worker, 0);
+    announce(worker);
+}
+
 void orders_poll(struct sheaf_worker *worker)
 {
     for (uint32_t shard = 0; shard < worker->hello.shard_count; shard++) {
@@ -179,6 +203,8 @@ void orders_poll(struct sheaf_worker *worker)
         if (status != -EAGAIN)
             worker->failure = status;
     }
+    if (worker->return_down_to != UINT64_MAX)
+        return_chunks(worker);
     if (load_acquire_u32(&worker->lane.orders->stop) != 0)
         worker->stop = true;
     if (worker->inside)

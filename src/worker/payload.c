@@ -65,6 +65,14 @@ static void set_waiting(struct worker_row *row, bool waiting)
     store_relaxed_u64(&worker->lane.counters->state, waiting ? LANE_WAITING_MEMORY : LANE_BUSY);
 }
 
+void payload_say_wish(struct sheaf_worker *worker)
+{
+    uint64_t wanted = worker->pages.leased_chunks + worker->missing_chunks;
+    /* Partner: the engine's load before it grants. */
+    store_release_u64(&worker->lane.counters->wanted_chunks, worker->wishes << LANE_CHUNKS_BITS | wanted);
+    SHEAF_CRASH_POINT("payload.wanted");
+}
+
 /* Publishes how many chunks are wanted in all and tells the shards. False: over the limit. */
 static bool want_chunks(struct sheaf_worker *worker, uint64_t count)
 {
@@ -72,22 +80,25 @@ static bool want_chunks(struct sheaf_worker *worker, uint64_t count)
     uint64_t limit = worker->hello.payload_limit_bytes;
     if (limit != 0 && wanted > limit / CHUNK_BYTES)
         return false;
-    worker->chunk_refused = false;
-    store_release_u64(&worker->lane.counters->wanted_chunks, wanted); /* partner: the engine's load before it grants */
-    SHEAF_CRASH_POINT("payload.wanted");
+    worker->chunk_refused = worker->yield = false;
+    worker->missing_chunks = count;
+    worker->wishes++;
+    payload_say_wish(worker);
     announce(worker);
     event_count_bump(worker->links[0].board.shard_events);
     return true;
 }
 
-/* Sleeps until the lease grew to `target` chunks, memory was freed, or the answer is no. */
-static bool wait_for_chunks(struct sheaf_worker *worker, uint64_t target)
+/* Sleeps until the lease grew by what is missing, memory was freed, or the answer is no. What is given back meanwhile
+ * is missing no more than before. */
+static bool wait_for_chunks(struct sheaf_worker *worker)
 {
     for (;;) {
         uint32_t seen = event_count_sample(worker->lane.events);
         uint64_t live = worker->live_count;
         orders_poll(worker);
-        if (worker->pages.leased_chunks >= target || worker->live_count < live)
+        if (worker->pages.leased_chunks >= LANE_CHUNKS(load_relaxed_u64(&worker->lane.counters->wanted_chunks)) ||
+            worker->live_count < live)
             return true;
         if (worker->chunk_refused || must_end_now(worker))
             return false;
@@ -120,15 +131,16 @@ static void *alloc_patiently(struct worker_row *row, void *memory, size_t bytes)
     uint64_t count = bytes / CHUNK_BYTES + 1;
     set_waiting(row, true);
     for (uint32_t round = 0; got == NULL && round < WAIT_ROUNDS_MAX;) {
-        uint64_t leased = worker->pages.leased_chunks, target = leased + count;
-        if (!want_chunks(worker, count) || !wait_for_chunks(worker, target))
+        uint64_t leased = worker->pages.leased_chunks;
+        if (!want_chunks(worker, count) || !wait_for_chunks(worker))
             break;
         payload_arena_purge(worker->arena);
         got = alloc_now(worker, memory, bytes);
         round += worker->pages.leased_chunks > leased; /* what was freed meanwhile costs no patience */
     }
-    /* Nothing is wanted any more: an answer of no is not given twice. */
-    store_release_u64(&worker->lane.counters->wanted_chunks, worker->pages.leased_chunks);
+    row->yields |= got == NULL && worker->yield;
+    worker->missing_chunks = 0;
+    payload_say_wish(worker); /* nothing is wanted any more */
     SHEAF_CRASH_POINT("payload.satisfied");
     set_waiting(row, false);
     return got;

@@ -31,6 +31,12 @@ void payload_arena_free(struct payload_arena *arena, void *memory);
 /* Bytes usable at `memory`. */
 size_t payload_arena_usable_bytes(const struct payload_arena *arena, const void *memory);
 
+/* From now on a process that cannot get so many bytes for its own heap, or less, exits with PAYLOAD_EXIT_OOM: the
+ * libraries inside operators crash without memory, each in its own way, and the row is to be charged for what it is.
+ * Larger wishes are refused as ever. Only where jemalloc is the process's allocator; 0: nothing is done. */
+#define PAYLOAD_EXIT_OOM 86
+void payload_arena_bound_heap(uint64_t bytes);
+
 /* Gives what is free inside the allocator back to `pages`. */
 void payload_arena_purge(struct payload_arena *arena);
 

@@ -66,6 +66,11 @@ void *payload_arena_resize(struct payload_arena *arena, void *memory, size_t byt
     return moved;
 }
 
+void payload_arena_bound_heap(uint64_t bytes)
+{
+    (void)bytes; /* its allocator is not ours */
+}
+
 void payload_arena_purge(struct payload_arena *arena)
 {
     (void)arena; /* nothing is kept back */

@@ -173,7 +173,7 @@ struct worker_row *row_make(struct sheaf_worker *worker, struct worker_call *cal
     row->shard = shard;
     row->phase = ROW_CLAIMED;
     row->end = ROW_OPEN;
-    row->damaged = row->streamed = row->breach = row->breach_of_columns = row->unwanted = false;
+    row->damaged = row->streamed = row->breach = row->breach_of_columns = row->unwanted = row->yields = false;
     row->started_ns = row->ended_ns = row->child_count = 0;
     row->closed = BATCH_OPEN;
     row->rows_run = 0;
@@ -325,6 +325,12 @@ static void write_released(struct worker_row *row)
     record_write(row->worker, row->shard, &record);
 }
 
+/* It found no memory and others are to go first. Only what it answered all the same counts. */
+static bool gives_way(const struct worker_row *row)
+{
+    return row->yields && !row->breach && row->end != ROW_ANSWERED;
+}
+
 /* What the row said, or did not say. */
 static void write_own_end(struct worker_row *row)
 {
@@ -405,7 +411,9 @@ void row_finish(struct worker_row *row, int status, const char *message)
         write_raised(row, 1, SHEAF_CLASS_CONTRACT, row->text);
     } else {
         note_state(row);
-        if (status < 0 && !row->breach)
+        if (gives_way(row))
+            write_released(row);
+        else if (status < 0 && !row->breach)
             write_raised(row, 1, SHEAF_CLASS_OPERATOR, cause(message));
         else
             write_own_end(row);
@@ -468,8 +476,10 @@ void rows_finish_batch(struct sheaf_worker *worker, struct worker_row **rows, ui
                        const char *message)
 {
     const char *breach = NULL;
-    bool broken = status == 0 && breaks_batch(rows, count, &breach);
+    bool broken = status == 0 && breaks_batch(rows, count, &breach), yields = false;
     uint32_t rows_run = time_batch(rows, count, worker->batch.closed);
+    for (uint32_t at = 0; at < count; at++)
+        yields |= gives_way(rows[at]);
     char text[sizeof rows[0]->text];
     if (broken)
         snprintf(text, sizeof text, "%s", breach);
@@ -481,7 +491,9 @@ void rows_finish_batch(struct sheaf_worker *worker, struct worker_row **rows, ui
             write_raised(row, 1, SHEAF_CLASS_CONTRACT, row->text);
         } else {
             note_state(row);
-            if (broken)
+            if (yields && row->end != ROW_ANSWERED)
+                write_released(row);
+            else if (broken)
                 write_raised(row, rows_run, SHEAF_CLASS_CONTRACT, text);
             else if (status < 0)
                 write_raised(row, rows_run, SHEAF_CLASS_OPERATOR, cause(message));

@@ -32,8 +32,8 @@ enum sandbox_profile { SANDBOX_CPU };
 
 struct sandbox_options {
     enum sandbox_profile profile;
-    int socket;                 /* the only descriptor that messages may be sent and received on */
-    uint64_t heap_growth_bytes; /* most private memory on top of what is there now; 0: not limited */
+    int socket;          /* the only descriptor that messages may be sent and received on */
+    uint64_t heap_bytes; /* most private memory, with what is there now; 0: not limited */
 };
 
 /* What is enforced from now on. */
@@ -50,6 +50,8 @@ int sandbox_close(const struct sandbox_options *options, struct sandbox_state *r
 /* ---- the layers: for sandbox.c ---- */
 
 int sandbox_limit(const struct sandbox_options *options);
+/* Private memory as the kernel counts it against RLIMIT_DATA; 0 when it does not say. */
+uint64_t sandbox_data_bytes(void);
 /* 0; -ENOSYS, -EOPNOTSUPP: the kernel has none. */
 int sandbox_landlock(int *ret_version);
 /* 0; -ENOSYS: the kernel has none. */

@@ -6,8 +6,7 @@
 
 #include "worker/sandbox.h"
 
-/* Private memory as the kernel counts it against RLIMIT_DATA; 0 when it does not say. */
-static uint64_t data_bytes(void)
+uint64_t sandbox_data_bytes(void)
 {
     FILE *file = fopen("/proc/self/status", "re");
     char line[256];
@@ -38,12 +37,11 @@ int sandbox_limit(const struct sandbox_options *options)
         status = limit(RLIMIT_NPROC, RLIM_INFINITY);
     if (status == 0)
         status = limit(RLIMIT_NOFILE, RLIM_INFINITY);
-    if (status < 0 || options->heap_growth_bytes == 0)
+    if (status < 0 || options->heap_bytes == 0)
         return status;
-    /* Address space in use, not resident memory: twice as much as anybody should need does no harm and stops an
-     * allocator that runs away faster than the engine looks. Shared mappings do not count. Not RLIMIT_AS, which the
-     * segments alone would exceed. */
-    status = limit(RLIMIT_DATA, data_bytes() + options->heap_growth_bytes);
+    /* What is reserved, touched or not, and so never less than what is resident. Shared mappings do not count. Not
+     * RLIMIT_AS, which the segments alone would exceed. */
+    status = limit(RLIMIT_DATA, options->heap_bytes);
     /* A file in memory is the only one it can still make: no larger than the heap could be. */
-    return status < 0 ? status : limit(RLIMIT_FSIZE, options->heap_growth_bytes);
+    return status < 0 ? status : limit(RLIMIT_FSIZE, options->heap_bytes);
 }

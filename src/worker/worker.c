@@ -134,6 +134,7 @@ int sheaf_worker_attach(int socket, struct sheaf_worker **ret_worker, struct she
     worker->socket = -1;
     worker->lane = (struct lane){.own = SEGMENT_NONE, .orders_segment = SEGMENT_NONE};
     worker->mean_gap_ns = 1000000;
+    worker->return_down_to = UINT64_MAX;
     payload_map_init(&worker->map, -1);
     int status = attach_receive_hello(socket, &worker->hello, line);
     if (status < 0) {

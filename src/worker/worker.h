@@ -69,6 +69,7 @@ struct worker_row {
     bool breach;            /* the operator broke the contract: `text` says how */
     bool breach_of_columns; /* a wrong number of values: a batch raises for it */
     bool unwanted;          /* the shard discards the result */
+    bool yields;            /* it was told to give way: without an answer it goes back */
     uint64_t started_ns, ended_ns;
     uint64_t child_count;
     enum batch_close closed; /* of its batch, in the one row that tells of it */
@@ -123,7 +124,10 @@ struct sheaf_worker {
     struct chunk_pages pages;
     struct payload_arena *arena;
     uint64_t live_bytes, live_count;
-    bool chunk_refused;
+    bool chunk_refused, yield; /* no more chunks; and the row gives way to others */
+    uint64_t wishes;           /* numbers them */
+    uint64_t missing_chunks;   /* what the row at hand waits for, on top of the lease; 0: it does not */
+    uint64_t return_down_to;   /* chunks to keep, when others need some; UINT64_MAX: nobody does */
     struct worker_call *calls;
 
     struct worker_row *rows; /* row_limit of them, as the next two */
@@ -191,6 +195,8 @@ void announce_child(struct sheaf_worker *worker, uint32_t shard, uint64_t before
 void *payload_new(struct worker_row *row, size_t bytes, uint32_t headroom_bytes);
 void *payload_resize(struct worker_row *row, void *memory, size_t bytes);
 void payload_free(struct sheaf_worker *worker, void *memory);
+/* Says how many chunks are wanted in all: the lease and what is missing. */
+void payload_say_wish(struct sheaf_worker *worker);
 /* Usable bytes, and the room before them. */
 size_t payload_bytes(const struct sheaf_worker *worker, const void *memory);
 uint32_t payload_headroom(const void *memory);

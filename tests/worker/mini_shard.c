@@ -297,7 +297,7 @@ static void answer_requests(struct mini *mini)
 /* Grants what the worker asks for, one chunk after the other, up to the end of its segment; then says no. */
 static void grant_chunks(struct mini *mini)
 {
-    uint64_t wanted = load_acquire_u64(&mini->lane.counters->wanted_chunks);
+    uint64_t wanted = LANE_CHUNKS(load_acquire_u64(&mini->lane.counters->wanted_chunks));
     while (mini->granted_chunks < wanted) {
         if ((mini->granted_chunks + 1) * CHUNK_BYTES > mini->outputs.size_bytes) {
             mini_order(mini, CONTROL_CHUNK, MINI_OUTPUTS, CONTROL_NO_CHUNK);

@@ -17,10 +17,13 @@ static void test_parts_never_exceed_the_whole(void **state)
     for (uint32_t workers = 1; workers <= 512; workers = workers * 2 + 1) {
         for (uint64_t bytes = budget_minimum(workers); bytes < UINT64_C(1) << 42; bytes = bytes * 3 / 2 + 12345) {
             struct budget budget = budget_divide(bytes, workers);
-            uint64_t sum =
-                budget.fixed_bytes + budget.source_bytes + workers * (budget.heap_bytes + budget.value_bytes);
+            uint64_t sum = budget.fixed_bytes + budget.payload_bytes + workers * budget.heap_bytes;
             assert_true(sum <= bytes);
-            assert_true(sum + workers * PAYLOAD_CHUNK_BYTES >= bytes);
+            assert_true(sum + PAYLOAD_CHUNK_BYTES > bytes);
+            assert_true(budget.source_bytes + workers * budget.value_bytes <= budget.payload_bytes);
+            assert_true(budget.source_bytes + workers * (budget.value_bytes + PAYLOAD_CHUNK_BYTES) +
+                            PAYLOAD_CHUNK_BYTES >
+                        budget.payload_bytes);
             assert_true(budget.source_bytes >= 16 * MIB);
             assert_true(budget.heap_bytes >= 48 * MIB);
             assert_true(budget.value_bytes >= PAYLOAD_CHUNK_BYTES);

@@ -99,7 +99,7 @@ static void test_chunks_survive_their_owner(void **state)
     struct value_ref spanning = value_at(payload, 0, 3 * PAYLOAD_CHUNK_BYTES - 10, 20);
     assert_int_equal(payload_retain(payload, &first), 0);
     assert_int_equal(payload_retain(payload, &spanning), 0);
-    payload_end_lease(payload, 0);
+    payload_end_lease(payload, 0, CHUNKS);
     assert_int_equal(payload_lease(payload, 0, chunks, CHUNKS), 1); /* 1, 2 and 3 hold values */
     assert_int_equal(chunks[0], 0);
     assert_int_equal(payload_release(payload, &first, note_freed, NULL), PAYLOAD_FREED);
@@ -163,7 +163,7 @@ static void test_a_list_cannot_change_its_extent(void **state)
     *block = (struct list_block){.count = 1, .bytes = PAYLOAD_CHUNK_BYTES + 4096};
     assert_int_equal(payload_retain(payload, &ref), 0);
     block->bytes = 48;
-    payload_end_lease(payload, 0);
+    payload_end_lease(payload, 0, CHUNKS);
     assert_int_equal(payload_lease(payload, 0, chunks, CHUNKS), 1);
     assert_int_equal(chunks[0], 2);
     assert_int_equal(payload_release(payload, &ref, note_freed, NULL), PAYLOAD_FREED);

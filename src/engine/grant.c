@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Chunks for workers. Shard 0 decides, from what workers say they want in all and what they have.
+ *
+ * Within its share a worker gets what the limit has room for. Beyond, it waits for its own values to be freed, for
+ * which it is woken; only when nobody else can go on either does it get its turn, because a row must not fail for what
+ * else is in flight. Then, one after the other, until there is room:
+ *
+ *   TAKE_BACK  every worker gives back chunks that hold nothing
+ *   AWAIT      what others do, and what the host has not acknowledged, ends; whatever is freed meanwhile is taken back
+ *   GIVE_WAY   rows of others that wait for memory go back unrun; then, if other rows could go on, its own does: it is
+ *              offered again when what it wanted is there (reserve.c)
+ *   REFUSE     it is alone, and what the budget holds is not enough
+ *
+ * Who has borrowed beyond its share gives back what it no longer uses.
+ */
+#include <assert.h>
+
+#include "engine/shard.h"
+
+enum { STILL_NS = 20000000 };
+
+static bool is_idle(const struct shard *shard, uint32_t worker)
+{
+    uint64_t state = load_relaxed_u64(&shard->run->workers[worker].lane.counters->state);
+    return !shard->links[worker].attached || state == LANE_IDLE || state == LANE_WAITING_MEMORY;
+}
+
+/* Whether a worker waits for memory while every other one is idle or waits as well: then only memory helps. */
+static bool stands_still(const struct shard *shard, uint32_t worker)
+{
+    for (uint32_t other = 0; other < shard->run->worker_count; other++) {
+        if (other != worker && !is_idle(shard, other))
+            return false;
+    }
+    return true;
+}
+
+/* Its wish: how many chunks (LANE_CHUNKS), and which wish it is. */
+static uint64_t wish_of(const struct shard *shard, uint32_t worker)
+{
+    return load_acquire_u64(&shard->run->workers[worker].lane.counters->wanted_chunks);
+}
+
+/* Chunks that it misses and was not refused yet. */
+static uint64_t missing(const struct shard *shard, uint32_t worker)
+{
+    uint64_t wish = wish_of(shard, worker), leased = payload_leased(shard->run->payload, worker);
+    return LANE_CHUNKS(wish) > leased && wish != shard->links[worker].refused ? LANE_CHUNKS(wish) - leased : 0;
+}
+
+static void say(struct shard *shard, uint32_t worker, uint64_t word)
+{
+    link_order(shard, worker, CONTROL_CHUNK, payload_worker_segment(shard->run->payload, worker), word);
+    event_count_bump(shard->run->workers[worker].lane.events);
+}
+
+static void refuse(struct shard *shard, uint32_t worker, uint64_t word)
+{
+    shard->links[worker].refused = wish_of(shard, worker);
+    say(shard, worker, word);
+}
+
+static void set_turn(struct shard *shard, uint32_t worker)
+{
+    shard->grants = (struct grants){.turn = worker, .stage = GRANT_TAKE_BACK};
+    shard->retry_reads |= worker == GRANT_NOBODY;
+    atomic_store_explicit(&shard->run->memory_short, worker != GRANT_NOBODY, memory_order_relaxed);
+}
+
+static void give(struct shard *shard, uint32_t worker, uint64_t more)
+{
+    struct payload *payload = shard->run->payload;
+    struct lane *lane = &shard->run->workers[worker].lane;
+    uint32_t first, run, given = 0;
+    while (more > 0 && (run = payload_grow(payload, worker, more < UINT32_MAX ? (uint32_t)more : UINT32_MAX, &first))) {
+        for (uint32_t chunk = first; chunk < first + run; chunk++)
+            link_order(shard, worker, CONTROL_CHUNK, payload_worker_segment(payload, worker), chunk);
+        more -= run;
+        given += run;
+    }
+    if (given == 0) /* the system has none */
+        say(shard, worker, CONTROL_NO_CHUNK);
+    atomic_store_explicit(&lane->orders->granted_chunks, payload_leased(payload, worker), memory_order_release);
+    event_count_bump(lane->events);
+}
+
+/* ---- a turn ---- */
+
+static void ask_back(struct shard *shard, uint32_t worker, uint64_t keep)
+{
+    struct worker *who = &shard->run->workers[worker];
+    if (!shard->links[worker].attached || shard->links[worker].returning)
+        return;
+    shard->links[worker].returning = true;
+    shard->links[worker].frees_seen = atomic_load_explicit(&who->frees, memory_order_acquire);
+    link_order(shard, worker, CONTROL_RETURN, 0, keep);
+}
+
+static bool all_answered(const struct shard *shard)
+{
+    for (uint32_t worker = 0; worker < shard->run->worker_count; worker++) {
+        if (shard->links[worker].attached && shard->links[worker].returning)
+            return false;
+    }
+    return true;
+}
+
+/* Something was freed somewhere since its owner was asked. */
+static bool more_to_take(const struct shard *shard)
+{
+    for (uint32_t worker = 0; worker < shard->run->worker_count; worker++) {
+        if (shard->links[worker].attached &&
+            atomic_load_explicit(&shard->run->workers[worker].frees, memory_order_acquire) !=
+                shard->links[worker].frees_seen)
+            return true;
+    }
+    return false;
+}
+
+/* What will free memory without our doing: rows that run, results that the host has. */
+static bool others_go_on(const struct shard *shard, uint32_t worker)
+{
+    return !stands_still(shard, worker) || atomic_load_explicit(&shard->run->results_out, memory_order_relaxed) > 0;
+}
+
+static void give_way(struct shard *shard, uint32_t worker)
+{
+    atomic_store_explicit(&shard->run->workers[worker].yielded_bytes, missing(shard, worker) * PAYLOAD_CHUNK_BYTES,
+                          memory_order_relaxed);
+    refuse(shard, worker, CONTROL_YIELD);
+}
+
+/* Another worker that waits for memory, or GRANT_NOBODY. */
+static uint32_t other_waiter(const struct shard *shard, uint32_t worker)
+{
+    for (uint32_t other = 0; other < shard->run->worker_count; other++) {
+        if (other != worker && shard->links[other].attached && missing(shard, other) > 0)
+            return other;
+    }
+    return GRANT_NOBODY;
+}
+
+static void end_turn(struct shard *shard, uint32_t worker)
+{
+    uint32_t other = other_waiter(shard, worker);
+    if (other != GRANT_NOBODY) {
+        give_way(shard, other);
+        shard->grants.still_since_ns = 0; /* it frees what it had */
+        return;
+    }
+    if (reserve_may_give_way(shard->run, worker))
+        give_way(shard, worker);
+    else
+        refuse(shard, worker, CONTROL_NO_CHUNK);
+    set_turn(shard, GRANT_NOBODY);
+}
+
+static void advance(struct shard *shard, uint32_t worker)
+{
+    struct grants *grants = &shard->grants;
+    if (grants->stage == GRANT_TAKE_BACK) {
+        for (uint32_t other = 0; other < shard->run->worker_count; other++)
+            ask_back(shard, other, 0);
+        grants->stage = GRANT_AWAIT;
+        grants->still_since_ns = 0;
+    }
+    if (!all_answered(shard))
+        return;
+    if (more_to_take(shard)) {
+        grants->stage = GRANT_TAKE_BACK;
+        advance(shard, worker);
+        return;
+    }
+    uint64_t now_ns = clock_now_ns();
+    if (others_go_on(shard, worker))
+        grants->still_since_ns = 0;
+    else if (grants->still_since_ns == 0)
+        grants->still_since_ns = now_ns;
+    else if (now_ns - grants->still_since_ns >= STILL_NS)
+        end_turn(shard, worker);
+}
+
+/* ---- one worker ---- */
+
+/* It has no wish that is open. */
+static void settled(struct shard *shard, uint32_t worker)
+{
+    struct link *link = &shard->links[worker];
+    const struct sheaf_run *run = shard->run;
+    if (shard->grants.turn == worker)
+        set_turn(shard, GRANT_NOBODY);
+    const struct worker *who = &run->workers[worker];
+    if (load_relaxed_u64(&who->lane.counters->state) == LANE_WAITING_MEMORY)
+        return; /* it has not taken yet what it was given */
+    bool freed = atomic_load_explicit(&who->frees, memory_order_acquire) != link->frees_seen;
+    uint64_t share = run->budget.value_bytes / PAYLOAD_CHUNK_BYTES;
+    if (freed && payload_leased(run->payload, worker) > share)
+        ask_back(shard, worker, share);
+}
+
+void grant_look(struct shard *shard, uint32_t worker)
+{
+    const struct sheaf_run *run = shard->run;
+    struct grants *grants = &shard->grants;
+    if (shard->number != 0)
+        return;
+    uint64_t more = missing(shard, worker), share = run->budget.value_bytes / PAYLOAD_CHUNK_BYTES;
+    if (more == 0) {
+        settled(shard, worker);
+        return;
+    }
+    if (more > run->budget.largest_bytes / PAYLOAD_CHUNK_BYTES) {
+        refuse(shard, worker, CONTROL_NO_CHUNK);
+        return;
+    }
+    bool within = payload_leased(run->payload, worker) + more <= share;
+    bool room = more <= payload_room(run->payload) / PAYLOAD_CHUNK_BYTES;
+    bool own = grants->turn == worker, others = grants->turn != GRANT_NOBODY && !own;
+    if (room && !others && (own || within || stands_still(shard, worker)))
+        give(shard, worker, more);
+    else if (own)
+        advance(shard, worker);
+    else if (!others && stands_still(shard, worker))
+        set_turn(shard, worker);
+}
+
+void grant_returned(struct shard *shard, uint32_t worker, uint64_t chunk)
+{
+    if (shard->number != 0) {
+        link_kill(shard, worker, "it gave memory back to a shard that does not give any");
+        return;
+    }
+    if (chunk == CONTROL_NO_CHUNK)
+        shard->links[worker].returning = false;
+    else if (!payload_give_back(shard->run->payload, worker, chunk))
+        link_kill(shard, worker, "it gave back memory that it does not have");
+    shard->retry_reads = true;
+}
+
+void grant_left(struct shard *shard, uint32_t worker)
+{
+    shard->links[worker].returning = false;
+    if (shard->number == 0 && shard->grants.turn == worker)
+        set_turn(shard, GRANT_NOBODY);
+}
