@@ -91,7 +91,7 @@ uint32_t sched_ready_rows(const struct sched *sched, uint32_t call)
 bool sched_due(const struct sched *sched, uint32_t call, uint64_t now_us)
 {
     const struct call_queues *queues = &sched->calls[call];
-    return !queues->batch_open && (queues->ready.count || retry_is_due(sched, call, now_us));
+    return !queues->batch_open && (queues->ready_count || retry_is_due(sched, call, now_us));
 }
 
 uint32_t sched_isolating(const struct sched *sched, uint32_t call)
