@@ -15,6 +15,17 @@
 typedef void (*convert_row_function)(const struct colour *colour, const uint8_t *in, const uint8_t *more, uint8_t *out,
                                      uint32_t n);
 
+/* Where the samples of an output row come from in a row of input samples, for groups of ACROSS_GROUP of them, so that a
+ * group can be picked from a few vectors: at[j] = base[j / ACROSS_GROUP] + pick[j]. */
+enum { ACROSS_GROUP = 32, ACROSS_PADDING_BYTES = 512 };
+
+struct across {
+    uint32_t samples, channels;
+    uint32_t *at, *base, *span; /* by sample; by group: the least, and how many samples it reaches over */
+    uint16_t *pick;
+    int16_t *weight; /* of the next pixel's sample */
+};
+
 /* Sums of the columns of a window and of their squares, and room for those across, width + 2 * radius + 2 each. */
 struct sauvola_sums {
     uint32_t *sum, *squares, *across, *across_squares;
@@ -27,15 +38,27 @@ struct kernel_rows {
     convert_row_function convert[SHEAF_IMAGE_NV12 + 1][SHEAF_IMAGE_NV12 + 1];
     /* Chroma of two rows of n pixels, `in` and `more`: (n + 1) / 2 pairs. */
     convert_row_function chroma[SHEAF_IMAGE_NV12];
-    /* out[i] = between a[i] and b[i], n samples. */
+    /* out[i] = between a[i] and b[i], n samples; with 7 bits of fraction, or rounded. */
     void (*blend_rows)(const uint8_t *a, const uint8_t *b, int16_t weight, int16_t *out, uint32_t n);
-    /* Picks and blends: `at` are byte offsets of int16 samples (of the first channel) in `row`, which goes on for a
-     * pixel and 16 bytes after its last; n pixels. [channels] */
-    void (*blend_across[5])(const int16_t *row, const uint32_t *at, const int16_t *weight, uint8_t *out, uint32_t n);
-    /* sums[i] += weight * row[i], or = at the first row. */
-    void (*area_add)(const uint8_t *row, uint32_t weight, bool is_first, uint32_t *sums, uint32_t n);
-    /* A row of the output from these sums. [channels] */
-    void (*area_across[5])(const uint32_t *sums, const struct plane_scale *scale, uint8_t *out, uint32_t n);
+    void (*blend_rows_round)(const uint8_t *a, const uint8_t *b, int16_t weight, uint8_t *out, uint32_t n);
+    /* Each sample from the one where `across` says and that of the next pixel. */
+    void (*blend_across)(const int16_t *row, const struct across *across, uint8_t *out);
+    /* The same from two rows at once, for pixels that lie far apart; row_bytes may be read of either. */
+    void (*blend_sparse)(const uint8_t *upper, const uint8_t *lower, uint32_t row_bytes, int16_t weight,
+                         const struct across *across, uint8_t *out);
+    /* Means of 2 x 2 pixels of two rows. */
+    void (*halve_rows)(const uint8_t *upper, const uint8_t *lower, uint32_t channels, uint8_t *out, uint32_t samples);
+    /* sums[i] = the sum of weights[r] * row r [i]. */
+    void (*area_down)(const uint8_t *in, uint64_t stride, const uint32_t *weights, uint32_t rows, uint16_t *sums,
+                      uint32_t n);
+    void (*area_down_wide)(const uint8_t *in, uint64_t stride, const uint32_t *weights, uint32_t rows, uint32_t *sums,
+                           uint32_t n);
+    /* A row of n pixels of the output from these sums. [channels] */
+    void (*area_across[5])(const uint16_t *sums, const struct plane_scale *scale, uint8_t *out, uint32_t n);
+    void (*area_across_wide[5])(const uint32_t *sums, const struct plane_scale *scale, uint8_t *out, uint32_t n);
+    /* The same where each pixel is the mean of `taps` from where `across` says on: sums of them fit 16 bits. */
+    void (*area_across_whole)(const uint16_t *sums, const struct across *across, uint32_t taps, uint32_t total,
+                              uint8_t *out);
     void (*rotate_row)(const struct rotate_args *args, uint32_t y, uint8_t *out);
     /* Samples of a row, as wide as the place, to floats; `out` is where it begins in the first plane. */
     void (*tensor_row)(const struct tensor_args *args, const uint8_t *row, const uint8_t *chroma, void *out);

@@ -23,13 +23,21 @@ static void planes_of_rgb(const uint8_t *restrict in, struct planes *restrict pl
     }
 }
 
-static void planes_of_bgra(const uint8_t *restrict in, struct planes *restrict planes, uint32_t n)
+/* As words, whose bytes are blue, green, red, alpha from the lowest on. */
+typedef uint32_t bgra_words __attribute__((aligned(1), may_alias));
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "BGRA is read as little-endian words"
+#endif
+
+static void planes_of_bgra(const uint8_t *in, struct planes *restrict planes, uint32_t n)
 {
-    for (uint32_t i = 0; i < n; i++) {
-        planes->c[i] = in[4 * i];
-        planes->b[i] = in[4 * i + 1];
-        planes->a[i] = in[4 * i + 2];
-    }
+    const bgra_words *restrict words = (const bgra_words *)in;
+    for (uint32_t i = 0; i < n; i++)
+        planes->c[i] = (uint8_t)words[i];
+    for (uint32_t i = 0; i < n; i++)
+        planes->b[i] = (uint8_t)(words[i] >> 8);
+    for (uint32_t i = 0; i < n; i++)
+        planes->a[i] = (uint8_t)(words[i] >> 16);
 }
 
 static void rgb_of_planes(const struct planes *restrict planes, uint8_t *restrict out, uint32_t n)
@@ -41,14 +49,11 @@ static void rgb_of_planes(const struct planes *restrict planes, uint8_t *restric
     }
 }
 
-static void bgra_of_planes(const struct planes *restrict planes, uint8_t *restrict out, uint32_t n)
+static void bgra_of_planes(const struct planes *restrict planes, uint8_t *out, uint32_t n)
 {
-    for (uint32_t i = 0; i < n; i++) {
-        out[4 * i] = planes->c[i];
-        out[4 * i + 1] = planes->b[i];
-        out[4 * i + 2] = planes->a[i];
-        out[4 * i + 3] = 255;
-    }
+    bgra_words *restrict words = (bgra_words *)out;
+    for (uint32_t i = 0; i < n; i++)
+        words[i] = planes->c[i] | (uint32_t)planes->b[i] << 8 | (uint32_t)planes->a[i] << 16 | 0xFF000000u;
 }
 
 /* ---- arithmetic on planes ---- */
@@ -162,17 +167,6 @@ static void bgra_to_rgb(const struct colour *c, const uint8_t *restrict in, cons
     }
 }
 
-static void rgb_to_bgra(const struct colour *c, const uint8_t *restrict in, const uint8_t *uv, uint8_t *restrict out,
-                        uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        out[4ull * i] = in[3ull * i + 2];
-        out[4ull * i + 1] = in[3ull * i + 1];
-        out[4ull * i + 2] = in[3ull * i];
-        out[4ull * i + 3] = 255;
-    }
-}
-
 static void gray_to_rgb(const struct colour *c, const uint8_t *restrict in, const uint8_t *uv, uint8_t *restrict out,
                         uint32_t n)
 {
@@ -180,15 +174,15 @@ static void gray_to_rgb(const struct colour *c, const uint8_t *restrict in, cons
         out[3ull * i] = out[3ull * i + 1] = out[3ull * i + 2] = in[i];
 }
 
-static void gray_to_bgra(const struct colour *c, const uint8_t *restrict in, const uint8_t *uv, uint8_t *restrict out,
+static void gray_to_bgra(const struct colour *c, const uint8_t *restrict in, const uint8_t *uv, uint8_t *out,
                          uint32_t n)
 {
-    for (uint32_t i = 0; i < n; i++) {
-        out[4ull * i] = out[4ull * i + 1] = out[4ull * i + 2] = in[i];
-        out[4ull * i + 3] = 255;
-    }
+    bgra_words *restrict words = (bgra_words *)out;
+    for (uint32_t i = 0; i < n; i++)
+        words[i] = in[i] * 0x010101u | 0xFF000000u;
 }
 
+CONVERT_ROW(rgb_to_bgra, 3, 4, planes_of_rgb(in, &planes, run); bgra_of_planes(&planes, out, run))
 CONVERT_ROW(rgb_to_gray, 3, 1, planes_of_rgb(in, &planes, run); planes_weigh(&planes, c->luma, 0, plane, run);
             memcpy(out, plane, run))
 CONVERT_ROW(bgra_to_gray, 4, 1, planes_of_bgra(in, &planes, run); planes_weigh(&planes, c->luma, 0, plane, run);

@@ -53,67 +53,152 @@ struct plane_scale chroma_scale(const struct picture_view *in, uint32_t filter, 
                             height);
 }
 
+/* ---- row by row ---- */
+
+/* From where in a row of input samples those of the output come. */
+static int across_open(struct scaler *scaler)
+{
+    const struct plane_scale *scale = &scaler->scale;
+    struct across *across = &scaler->across;
+    uint32_t channels = scale->channels, samples = scaler->width * channels;
+    uint32_t groups = (samples + ACROSS_GROUP - 1) / ACROSS_GROUP, padded = groups * ACROSS_GROUP;
+    across->samples = samples;
+    across->channels = channels;
+    across->at = malloc((samples + 2 * (size_t)groups) * sizeof *across->at);
+    across->pick = calloc(2 * (size_t)padded, sizeof *across->pick);
+    if (!across->at || !across->pick)
+        return -ENOMEM;
+    across->base = across->at + samples;
+    across->span = across->base + groups;
+    across->weight = (int16_t *)(across->pick + padded);
+    for (uint32_t x = 0; x < scaler->width; x++) {
+        int16_t weight = 0;
+        uint32_t place = scale->filter == SHEAF_FILTER_AREA ? area_first(&scale->area_x, x)
+                                                            : bilinear_place(&scale->bilinear_x, x, &weight);
+        for (uint32_t c = 0; c < channels; c++) {
+            across->at[x * channels + c] = place * channels + c;
+            across->weight[x * channels + c] = weight;
+        }
+    }
+    return 0;
+}
+
+static void across_group(struct across *across)
+{
+    for (uint32_t j = 0; j < across->samples; j += ACROSS_GROUP) {
+        uint32_t end = across->samples - j < ACROSS_GROUP ? across->samples : j + ACROSS_GROUP;
+        uint32_t least = across->at[j], most = least;
+        for (uint32_t i = j; i < end; i++) {
+            least = across->at[i] < least ? across->at[i] : least;
+            most = across->at[i] > most ? across->at[i] : most;
+        }
+        across->base[j / ACROSS_GROUP] = least;
+        across->span[j / ACROSS_GROUP] = most - least + 1;
+        for (uint32_t i = j; i < end; i++)
+            across->pick[i] = (uint16_t)(across->at[i] - least);
+    }
+}
+
+static bool is_half(const struct area_axis *axis)
+{
+    return axis->in == 2 && axis->out == 1;
+}
+
+/* From SPARSE on, four loads a pixel cost less than blending whole rows. */
+static enum scaler_way way_of(const struct plane_scale *scale, uint32_t width)
+{
+    enum { SPARSE = 5, SUM_MAX = 65535 / 255 };
+    if (is_half(&scale->area_x) && is_half(&scale->area_y) && scale->channels != 3)
+        return SCALER_HALF;
+    if (scale->filter == SHEAF_FILTER_BILINEAR) {
+        if (width == scale->in_width)
+            return SCALER_COPY;
+        return scale->in_width / SPARSE >= width ? SCALER_SPARSE : SCALER_BLEND;
+    }
+    if (scale->area_y.in > SUM_MAX || scale->total > 1 << 24)
+        return SCALER_AREA_WIDE;
+    return scale->area_x.out == 1 && scale->total <= SUM_MAX ? SCALER_AREA_WHOLE : SCALER_AREA;
+}
+
 int scaler_open(struct scaler *scaler, const struct plane_scale *scale, uint32_t width)
 {
-    enum { SPARSE = 6 }; /* from here on four loads a pixel cost less than blending whole rows */
-    uint32_t channels = scale->channels, samples = scale->in_width * channels;
-    *scaler = (struct scaler){.scale = *scale, .rows = kernel_rows(), .width = width};
-    if (scale->filter == SHEAF_FILTER_AREA) {
-        scaler->sums = malloc((size_t)samples * sizeof *scaler->sums + 64);
-        return scaler->sums ? 0 : -ENOMEM;
-    }
-    scaler->is_sparse = scale->in_width / SPARSE >= width;
-    if (scaler->is_sparse)
+    size_t samples = ((size_t)scale->in_width + 1) * scale->channels, row_bytes = samples * sizeof(int16_t);
+    *scaler = (struct scaler){.scale = *scale, .rows = kernel_rows(), .width = width, .way = way_of(scale, width)};
+    if (scaler->way == SCALER_COPY || scaler->way == SCALER_HALF)
         return 0;
-    scaler->at = malloc(width * sizeof *scaler->at);
-    scaler->weight = malloc(width * sizeof *scaler->weight);
-    scaler->row = malloc((size_t)(samples + channels) * sizeof *scaler->row + 64);
-    if (!scaler->at || !scaler->weight || !scaler->row)
+    if (scaler->way == SCALER_AREA_WIDE)
+        row_bytes = samples * sizeof(uint32_t);
+    scaler->row = scaler->way == SCALER_SPARSE ? NULL : calloc(1, row_bytes + ACROSS_PADDING_BYTES);
+    if (scale->filter == SHEAF_FILTER_AREA) /* a pixel at its edge, whole ones, and one at the other */
+        scaler->weights = malloc((scale->area_y.in / scale->area_y.out + 3) * sizeof *scaler->weights);
+    if ((scaler->way != SCALER_SPARSE && !scaler->row) || (scale->filter == SHEAF_FILTER_AREA && !scaler->weights))
         return -ENOMEM;
-    for (uint32_t x = 0; x < width; x++)
-        scaler->at[x] =
-            bilinear_place(&scale->bilinear_x, x, &scaler->weight[x]) * channels * (uint32_t)sizeof *scaler->row;
-    return 0;
+    if (scaler->way == SCALER_AREA || scaler->way == SCALER_AREA_WIDE)
+        return 0;
+    int status = across_open(scaler);
+    if (status == 0)
+        across_group(&scaler->across);
+    return status;
 }
 
 void scaler_close(struct scaler *scaler)
 {
-    free(scaler->at);
-    free(scaler->weight);
+    free(scaler->across.at);
+    free(scaler->across.pick);
+    free(scaler->weights);
     free(scaler->row);
-    free(scaler->sums);
 }
 
-/* First down into a row as wide as the input, then across. */
 static void bilinear_row(struct scaler *scaler, uint32_t y, uint8_t *out)
 {
     const struct plane_scale *scale = &scaler->scale;
+    const struct kernel_rows *rows = scaler->rows;
     uint32_t channels = scale->channels, samples = scale->in_width * channels;
     int16_t weight, *row = scaler->row;
     const uint8_t *upper = scale->in + bilinear_place(&scale->bilinear_y, y, &weight) * scale->in_stride;
-    scaler->rows->blend_rows(upper, weight ? upper + scale->in_stride : upper, weight, row, samples);
-    memcpy(row + samples, row + samples - channels, channels * sizeof *row); /* behind the last pixel, of weight 0 */
-    scaler->rows->blend_across[channels](row, scaler->at, scaler->weight, out, scaler->width);
+    const uint8_t *lower = weight ? upper + scale->in_stride : upper;
+    if (scaler->way == SCALER_COPY && weight == 0) {
+        memcpy(out, upper, samples);
+    } else if (scaler->way == SCALER_COPY) {
+        rows->blend_rows_round(upper, lower, weight, out, samples);
+    } else if (scaler->way == SCALER_SPARSE) {
+        rows->blend_sparse(upper, lower, samples, weight, &scaler->across, out);
+    } else {
+        rows->blend_rows(upper, lower, weight, row, samples);
+        memcpy(row + samples, row + samples - channels, channels * sizeof *row); /* behind the last, of weight 0 */
+        rows->blend_across(row, &scaler->across, out);
+    }
 }
 
-/* First down into sums of weighted rows, at most 255 * 65535 each, then across. */
+/* First down into sums of weighted rows, then across. */
 static void area_row(struct scaler *scaler, uint32_t y, uint8_t *out)
 {
     const struct plane_scale *scale = &scaler->scale;
-    uint32_t first = area_first(&scale->area_y, y), weight;
-    for (uint32_t at = first; at < scale->in_height && (weight = area_weight(&scale->area_y, y, at)) > 0; at++)
-        scaler->rows->area_add(scale->in + at * scale->in_stride, weight, at == first, scaler->sums,
-                               scale->in_width * scale->channels);
-    scaler->rows->area_across[scale->channels](scaler->sums, scale, out, scaler->width);
+    const struct kernel_rows *rows = scaler->rows;
+    uint32_t first = area_first(&scale->area_y, y), count = 0, weight, samples = scale->in_width * scale->channels;
+    const uint8_t *in = scale->in + first * scale->in_stride;
+    while (first + count < scale->in_height && (weight = area_weight(&scale->area_y, y, first + count)) > 0)
+        scaler->weights[count++] = weight;
+    if (scaler->way == SCALER_AREA_WIDE) {
+        rows->area_down_wide(in, scale->in_stride, scaler->weights, count, scaler->row, samples);
+        rows->area_across_wide[scale->channels](scaler->row, scale, out, scaler->width);
+        return;
+    }
+    rows->area_down(in, scale->in_stride, scaler->weights, count, scaler->row, samples);
+    if (scaler->way == SCALER_AREA_WHOLE)
+        rows->area_across_whole(scaler->row, &scaler->across, scale->area_x.in, (uint32_t)scale->total, out);
+    else
+        rows->area_across[scale->channels](scaler->row, scale, out, scaler->width);
 }
 
 void scaler_row(struct scaler *scaler, uint32_t y, uint8_t *out)
 {
-    if (scaler->scale.filter == SHEAF_FILTER_AREA)
+    const struct plane_scale *scale = &scaler->scale;
+    const uint8_t *pair = scale->in + 2 * (uint64_t)y * scale->in_stride; /* of rows; only for halves */
+    if (scaler->way == SCALER_HALF)
+        scaler->rows->halve_rows(pair, pair + scale->in_stride, scale->channels, out, scaler->width * scale->channels);
+    else if (scale->filter == SHEAF_FILTER_AREA)
         area_row(scaler, y, out);
-    else if (scaler->is_sparse)
-        for (uint32_t x = 0; x < scaler->width; x++)
-            bilinear_pixel(&scaler->scale, x, y, out + (size_t)x * scaler->scale.channels);
     else
         bilinear_row(scaler, y, out);
 }

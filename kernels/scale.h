@@ -12,16 +12,26 @@ struct plane_scale plane_scale_make(const uint8_t *in, uint64_t in_stride, uint3
 struct plane_scale picture_scale(const struct picture_view *in, uint32_t filter, uint32_t width, uint32_t height);
 struct plane_scale chroma_scale(const struct picture_view *in, uint32_t filter, uint32_t width, uint32_t height);
 
+/* How a row is made: the same result, by what is fastest for the sizes. */
+enum scaler_way {
+    SCALER_HALF,       /* both sides are half as long: means of 2 x 2, with either filter */
+    SCALER_COPY,       /* rows as wide as the input's: down alone */
+    SCALER_BLEND,      /* bilinear: down into a row as wide as the input, then across */
+    SCALER_SPARSE,     /* bilinear: most of a row is not looked at */
+    SCALER_AREA_WHOLE, /* area: each pixel is the mean of whole ones, their sum below 2^16 */
+    SCALER_AREA,       /* area: sums of rows below 2^16 */
+    SCALER_AREA_WIDE,
+};
+
 /* What one plane needs from row to row. */
 struct scaler {
     struct plane_scale scale;
     const struct kernel_rows *rows;
     uint32_t width;
-    bool is_sparse;  /* most of a row is not looked at: pixel by pixel */
-    uint32_t *at;    /* bilinear: where output pixels are in `row` */
-    int16_t *weight; /* and their weights */
-    int16_t *row;    /* two rows blended */
-    uint32_t *sums;  /* area: rows added */
+    enum scaler_way way;
+    struct across across;
+    uint32_t *weights; /* area: of the input's rows */
+    void *row;         /* two rows blended (int16), or sums of rows (uint16, uint32) */
 };
 
 /* -ENOMEM; scaler_close is to be called in any case. */
