@@ -11,6 +11,8 @@
 
 enum { GAPS_MAX = 64 };
 
+#define SAME_BASELINE 0.12f /* of the size of type: what the eye takes for one line */
+
 /* A strip no item of the group enters; `left`, `right`: some item of the group lies there. */
 struct gap {
     float u0, u1;
@@ -202,45 +204,60 @@ static void side_add(struct side *side, float u0, float u1, uint32_t items, uint
     side->chars += chars;
 }
 
+/* Rows with something on both sides, and those of them where both stand on one baseline, as cells of a table do. */
+struct together {
+    uint32_t both, aligned;
+};
+
 static void measure_sides(const struct layout *layout, const struct layout_row *rows, uint32_t count,
-                          const struct gap *gap, struct side sides[2], uint32_t *ret_both)
+                          const struct gap *gap, struct side sides[2], struct together *ret_together)
 {
-    *ret_both = 0;
+    *ret_together = (struct together){0};
     for (uint32_t r = 0; r < count; r++) {
         float u0[2] = {HUGE_VALF, HUGE_VALF}, u1[2] = {-HUGE_VALF, -HUGE_VALF};
         uint32_t items[2] = {0}, chars[2] = {0};
+        float baseline[2] = {0};
         for (uint32_t i = 0; i < rows[r].item_count; i++) {
             const struct layout_item *item = &layout->items[rows[r].first_item + i];
             int which = item->u0 + item->u1 > gap->u0 + gap->u1;
             u0[which] = fminf(u0[which], item->u0);
             u1[which] = fmaxf(u1[which], item->u1);
+            baseline[which] = item->baseline;
             items[which]++;
             chars[which] += item->chars;
         }
         side_add(&sides[0], u0[0], u1[0], items[0], chars[0]);
         side_add(&sides[1], u0[1], u1[1], items[1], chars[1]);
-        *ret_both += items[0] && items[1];
+        if (items[0] == 0 || items[1] == 0)
+            continue;
+        ret_together->both++;
+        ret_together->aligned += fabsf(baseline[0] - baseline[1]) < SAME_BASELINE * rows[r].size;
     }
 }
 
-/* Text of a column fills its width and is made of words; cells of a table are short and stand side by side. */
+static bool is_running_text(const struct side *side)
+{
+    return side->chars >= 18 * side->rows && side->width_sum >= 0.55f * (side->u1 - side->u0) * (float)side->rows;
+}
+
+/* Text of a column fills its width and is made of words; cells of a table are short and stand side by side. A list
+ * beside a column of text is none of its cells when most of its lines stand on baselines of their own. */
 static bool reads_like_columns(const struct layout *layout, const struct layout_row *rows, uint32_t count,
                                const struct gap *gap, float size)
 {
     struct side sides[2] = {0};
-    uint32_t both;
-    measure_sides(layout, rows, count, gap, sides, &both);
+    struct together together;
+    measure_sides(layout, rows, count, gap, sides, &together);
     const struct side *left = &sides[0], *right = &sides[1];
     if (left->rows < 2 || right->rows < 2)
         return false;
     float left_width = left->u1 - left->u0, right_width = right->u1 - right->u0;
-    bool long_lines = left->chars >= 18 * left->rows && right->chars >= 18 * right->rows;
-    bool full = left->width_sum >= 0.55f * left_width * (float)left->rows &&
-                right->width_sum >= 0.55f * right_width * (float)right->rows;
-    if (long_lines && full && left->rows + right->rows >= 6)
+    bool left_runs = is_running_text(left), right_runs = is_running_text(right);
+    if (left_runs && right_runs && left->rows + right->rows >= 6)
         return true;
     uint32_t fewer = left->rows < right->rows ? left->rows : right->rows;
-    bool independent = both * 2 < fewer && fewer >= 4;
+    uint32_t like_cells = left_runs || right_runs ? together.aligned : together.both;
+    bool independent = like_cells * 2 < fewer && fewer >= 4;
     return independent && left_width >= 6 * size && right_width >= 6 * size;
 }
 

@@ -158,6 +158,36 @@ static void test_table_reads_across(void **state)
     assert_true(strstr(text, "120") < strstr(text, "Iowa"));
 }
 
+/* A list of names and a column of text: on other baselines they are columns; on the same ones, rows of a table. */
+static void names_beside_text(struct page_content *page, float leading, float down)
+{
+    char text[64];
+    for (int i = 0; i < 9; i++) {
+        snprintf(text, sizeof text, "%s %d", i % 3 == 0 ? "STATE" : "  name", i);
+        line(page, i % 3 == 0 ? 50 : 75, 100 + down + leading * (float)i, text);
+    }
+    for (int i = 0; i < 12; i++) {
+        snprintf(text, sizeof text, "r%02d " FULL, i);
+        line(page, 320, 100 + 12.0f * (float)i, text);
+    }
+}
+
+static void test_list_beside_text(void **state)
+{
+    struct fixture *f = *state;
+    names_beside_text(&f->page, 13, 3);
+    const char *text = lay_out(f);
+    assert_true(strstr(text, "name 8") < strstr(text, "r00"));
+}
+
+static void test_names_of_a_table(void **state)
+{
+    struct fixture *f = *state;
+    names_beside_text(&f->page, 12, 0);
+    const char *text = lay_out(f);
+    assert_true(strstr(text, "name 8") > strstr(text, "r00"));
+}
+
 static void test_hyphens(void **state)
 {
     struct fixture *f = *state;
@@ -360,6 +390,8 @@ int main(void)
         UNIT(test_drawn_in_any_order),
         UNIT(test_three_columns),
         UNIT(test_table_reads_across),
+        UNIT(test_list_beside_text),
+        UNIT(test_names_of_a_table),
         UNIT(test_hyphens),
         UNIT(test_headings),
         UNIT(test_lists),
