@@ -77,9 +77,8 @@ static void append_escape(struct buffer *buffer, unsigned char c)
     buffer_append(buffer, code, 6);
 }
 
-void buffer_append_json(struct buffer *buffer, const char *text, size_t bytes)
+void buffer_append_json_inside(struct buffer *buffer, const char *text, size_t bytes)
 {
-    buffer_append_char(buffer, '"');
     size_t from = 0;
     for (size_t at = 0; at < bytes; at++) {
         unsigned char c = (unsigned char)text[at];
@@ -90,5 +89,11 @@ void buffer_append_json(struct buffer *buffer, const char *text, size_t bytes)
         from = at + 1;
     }
     buffer_append(buffer, text + from, bytes - from);
+}
+
+void buffer_append_json(struct buffer *buffer, const char *text, size_t bytes)
+{
+    buffer_append_char(buffer, '"');
+    buffer_append_json_inside(buffer, text, bytes);
     buffer_append_char(buffer, '"');
 }

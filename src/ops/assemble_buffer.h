@@ -47,7 +47,9 @@ static inline void buffer_append_text(struct buffer *buffer, const char *text)
 void buffer_append_unsigned(struct buffer *buffer, uint64_t value);
 /* With two decimals and no trailing zeros: "12.5", "-0.07", "3". The same bytes on every machine. */
 void buffer_append_hundredths(struct buffer *buffer, float value);
-/* A JSON string with its quotes, UTF-8 as it is. `text` must be UTF-8. */
+/* What stands between the quotes of a JSON string, UTF-8 as it is. `text` must be UTF-8. */
+void buffer_append_json_inside(struct buffer *buffer, const char *text, size_t bytes);
+/* With the quotes. */
 void buffer_append_json(struct buffer *buffer, const char *text, size_t bytes);
 
 #endif

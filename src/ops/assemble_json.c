@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <msgpack.h>
+#include <stdio.h>
 
 #include "ops/page_utf8.h"
 
@@ -16,6 +17,28 @@ static void append_key(struct buffer *out, const char *key)
 static void append_string(struct buffer *out, const char *text)
 {
     buffer_append_json(out, text, strlen(text));
+}
+
+/* A name, which is bytes: those that are no UTF-8 as \udcXX, as in the manifest. */
+static void append_path(struct buffer *out, const char *path)
+{
+    size_t length = strlen(path), from = 0;
+    buffer_append_char(out, '"');
+    for (size_t at = 0; at < length;) {
+        uint32_t bytes;
+        int valid = 1;
+        utf8_read(path + at, length - at, &bytes, &valid);
+        if (!valid) {
+            char escape[8];
+            snprintf(escape, sizeof escape, "\\udc%02x", (unsigned char)path[at]);
+            buffer_append_json_inside(out, path + from, at - from);
+            buffer_append_text(out, escape);
+            from = at + bytes;
+        }
+        at += bytes;
+    }
+    buffer_append_json_inside(out, path + from, length - from);
+    buffer_append_char(out, '"');
 }
 
 static void append_metadata(struct buffer *out, const msgpack_object_map *map)
@@ -157,7 +180,7 @@ static void append_page_facts(struct buffer *out, const struct page_content *con
     append_count(out, "unmapped_characters", content->unmapped);
     append_key(out, "image");
     if (content->image_path[0])
-        append_string(out, content->image_path);
+        append_path(out, content->image_path);
     else
         buffer_append_text(out, "null");
     buffer_append_char(out, ',');

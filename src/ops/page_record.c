@@ -253,6 +253,14 @@ static int pack_text(msgpack_packer *packer, const char *key, const char *text, 
            (bytes && msgpack_pack_str_body(packer, text, bytes));
 }
 
+/* Names are bytes: what is no UTF-8 is no text. */
+static int pack_path(msgpack_packer *packer, const char *key, const char *path, size_t bytes)
+{
+    if (utf8_valid(path, bytes))
+        return pack_text(packer, key, path, bytes);
+    return pack_key(packer, key) || msgpack_pack_bin(packer, bytes) || msgpack_pack_bin_body(packer, path, bytes);
+}
+
 static uint32_t float_word(float value)
 {
     uint32_t word;
@@ -303,7 +311,7 @@ int page_record_encode(const struct page_content *content, void *buffer, size_t 
         pack_unsigned(&packer, "fonts_substituted", content->fonts_substituted) ||
         pack_unsigned(&packer, "unmapped", content->unmapped) ||
         pack_unsigned(&packer, "truncated", content->truncated) ||
-        pack_text(&packer, "image", content->image_path, image_path_bytes(content)) ||
+        pack_path(&packer, "image", content->image_path, image_path_bytes(content)) ||
         pack_text(&packer, "text", content->text, content->text_bytes) || pack_spans(&packer, content) ||
         pack_lines(&packer, content))
         return -ENOSPC;
@@ -357,11 +365,14 @@ static int take_source(const msgpack_object *value, enum page_source *ret_source
 
 static int take_image(const msgpack_object *value, struct page_content *content)
 {
-    if (value->type != MSGPACK_OBJECT_STR || value->via.str.size >= sizeof content->image_path ||
-        !utf8_valid(value->via.str.ptr, value->via.str.size) || memchr(value->via.str.ptr, 0, value->via.str.size))
+    bool text = value->type == MSGPACK_OBJECT_STR;
+    const char *path = text ? value->via.str.ptr : value->via.bin.ptr;
+    uint32_t bytes = text ? value->via.str.size : value->via.bin.size;
+    if ((!text && value->type != MSGPACK_OBJECT_BIN) || bytes >= sizeof content->image_path ||
+        (text && !utf8_valid(path, bytes)) || (bytes && memchr(path, 0, bytes)))
         return -EBADMSG;
-    memcpy(content->image_path, value->via.str.ptr, value->via.str.size);
-    content->image_path[value->via.str.size] = 0;
+    memcpy(content->image_path, path, bytes);
+    content->image_path[bytes] = 0;
     return 0;
 }
 

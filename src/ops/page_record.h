@@ -82,7 +82,8 @@ struct page_content {
     uint32_t fonts_substituted;             /* fonts the file does not embed, replaced by others */
     uint32_t unmapped;                      /* characters of the page that have no Unicode value and are left out */
     uint32_t truncated;                     /* 1: limits above were reached */
-    char image_path[PAGE_IMAGE_PATH_BYTES]; /* relative to the output folder; "": no image. NUL-terminated */
+    char image_path[PAGE_IMAGE_PATH_BYTES]; /* as seen from the document's files; "": no image. Bytes, maybe no UTF-8,
+                                               and a NUL */
 
     char *text; /* UTF-8, not terminated */
     struct page_span *spans;

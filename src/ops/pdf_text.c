@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pdf.text: the text layer of one page, and whether the page must be read as an image instead. */
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <sheaf/output.h>
 
 #include "ops/operators.h"
 #include "ops/page_marks.h"
@@ -158,19 +161,24 @@ static void fonts_report(const struct text_state *state, const struct sheaf_row 
 
 /*
  * Where the page's image is going to be, as seen from the document's own files: by the pattern of the documents
- * pipeline,
- * "{name}.pages/{2:05}.jpg", where {name} ends in the file's own name. Names that the output tree changes, because of
- * their length, are left out, and those that are no UTF-8, which JSON cannot say.
+ * pipeline, "{name}.pages/{2:05}.jpg", where {name} ends in what the output tree makes of the file's own name. That
+ * depends on the folder, which is not known here, for the few names that are the tree's own at its top: they are left
+ * out.
  */
 static void image_path_set(struct text_state *state, const struct sheaf_value *file)
 {
-    enum { NAME_BYTES_MAX = 200 };
+    enum { TREE_NAME_BYTES_MAX = 200 };
+    static const char folder[] = "x/";
+    char below[sizeof folder + NAME_MAX], at_top[NAME_MAX + 1], inside[NAME_MAX + sizeof folder];
     const char *slash = file->name ? strrchr(file->name, '/') : NULL, *name = slash ? slash + 1 : file->name;
-    if (!state->image_suffix || !name || strlen(name) > NAME_BYTES_MAX || strstr(name, "%sheaf-") ||
-        !utf8_valid(name, strlen(name)))
+    if (!state->image_suffix || !name || strlen(name) > NAME_MAX)
         return;
-    snprintf(state->content.image_path, sizeof state->content.image_path, "%s.pages/%05u.%s", name,
-             state->content.number, state->image_suffix);
+    snprintf(below, sizeof below, "%s%s", folder, name);
+    if (sheaf_tree_name(name, at_top, sizeof at_top) < 0 || sheaf_tree_name(below, inside, sizeof inside) < 0 ||
+        strcmp(at_top, inside + strlen(folder)) != 0)
+        return;
+    snprintf(state->content.image_path, sizeof state->content.image_path, "%.*s.pages/%05u.%s", TREE_NAME_BYTES_MAX,
+             at_top, state->content.number, state->image_suffix);
 }
 
 static int text_answer(struct text_state *state, const struct sheaf_row *row, int needs_ocr)

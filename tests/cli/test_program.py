@@ -171,7 +171,8 @@ def check_names(checks, samples):
     for name in names:
         with open(os.path.join(folder, name), "wb") as file:
             file.write(pdf if name.endswith(b".pdf") else content)
-    checks.expect_exit(0, "run", "documents", "-i", folder, "-o", tree, "--progress", "none")
+    checks.expect_exit(0, "run", "documents", "-i", folder, "-o", tree, "--progress", "none", "--images", "jpeg", "--dpi",
+                       "36")
     rows = tool.read_lines(os.path.join(os.fsdecode(tree), "manifest.jsonl"))
     seen = sorted(os.path.basename(os.fsencode(row["source"])) for row in rows)
     checks.expect(seen == sorted(names), f"names: {seen}")
@@ -179,6 +180,13 @@ def check_names(checks, samples):
     checks.expect(len(outputs) == len(set(outputs)), "two sources have one output")
     missing = [output for output in outputs if not os.path.isfile(os.path.join(tree, output))]
     checks.expect(not missing, f"names: outputs are not there: {missing}")
+    for row in rows:
+        document = next(os.path.join(tree, os.fsencode(output)) for output in row["outputs"] if output.endswith(".json"))
+        with open(document, encoding="utf-8") as file:
+            image = json.load(file)["pages"][0]["image"]
+        ours = os.path.basename(row["source"]) in ("manifest.jsonl", "run.json")
+        there = image is not None and os.path.isfile(os.path.join(os.path.dirname(document), os.fsencode(image)))
+        checks.expect(there or (ours and image is None), f"names: the image of {row['source']} is {image}")
 
 
 def check_lists(checks, samples):

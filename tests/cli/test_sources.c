@@ -146,6 +146,10 @@ static void our_output_and_hidden_files_are_passed_over_unless_named(void **stat
     make_folder("own");
     make_folder("own/out");
     make_file("own/out/a.md", "");
+    make_folder("own/older"); /* the results of another run */
+    make_folder("own/older/.sheaf");
+    make_file("own/older/.sheaf/journal", "");
+    make_file("own/older/b.md", "");
     make_file("own/a", "");
     make_file("own/.b", "");
     struct text_list inputs = words("own", NULL);

@@ -80,10 +80,10 @@ static int print_sources(const struct settings *settings)
     sources_count(sources, &counts);
     printf("\nsources: %llu, %.1f MiB\n", (unsigned long long)counts.found, (double)bytes / (1 << 20));
     printf("  not readable: %llu\n", (unsigned long long)unreadable);
-    printf("  passed over: %llu hidden, %llu excluded, %llu links to folders, %llu not regular, %llu our own output\n",
+    printf("  passed over: %llu hidden, %llu excluded, %llu links to folders, %llu not regular, %llu output folders\n",
            (unsigned long long)counts.hidden, (unsigned long long)counts.excluded,
            (unsigned long long)counts.folder_links, (unsigned long long)counts.special,
-           (unsigned long long)counts.own_output);
+           (unsigned long long)counts.outputs);
     sources_close(sources);
     return counts.found == 0 ? EXIT_NO_INPUT : EXIT_OK;
 }

@@ -43,7 +43,7 @@ static const char run_begin[] =
     "Sources\n"
     "  -i, --input DIR|FILE|GLOB  what to read; may be repeated, more paths may follow. In folders, files are taken "
     "and links\n"
-    "                             to files followed; links to folders, hidden files and our own output are passed "
+    "                             to files followed; links to folders, hidden files and output folders are passed "
     "over\n"
     "      --include GLOB         of the files in folders, only those whose name matches; may be repeated\n"
     "      --exclude GLOB         ... only those whose name does not match; may be repeated\n";

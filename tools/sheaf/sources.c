@@ -202,10 +202,23 @@ static bool is_wanted(const struct sources_options *options, const char *name)
 
 enum { PASSED = -1000000 }; /* this entry is no source; no errno */
 
+/* Whether results lie in the folder that `path` names: ours, of a run before, or of another one. */
+static bool is_output(struct sources *sources, const struct stat *folder)
+{
+    if (sources->have_output && folder->st_dev == sources->output_device && folder->st_ino == sources->output_inode)
+        return true;
+    struct stat journal;
+    size_t length = sources->path.length;
+    text_adds(&sources->path, "/.sheaf/journal");
+    bool found = lstat(sources->path.data, &journal) == 0 && S_ISREG(journal.st_mode);
+    cut(&sources->path, length);
+    return found;
+}
+
 static int visit_folder(struct sources *sources, const struct stat *info, struct source *ret_source)
 {
-    if (sources->have_output && info->st_dev == sources->output_device && info->st_ino == sources->output_inode) {
-        sources->counts.own_output++;
+    if (is_output(sources, info)) {
+        sources->counts.outputs++;
         return PASSED;
     }
     if (!sources->options.recursive)

@@ -7,7 +7,7 @@
  *
  * What is a source: every regular file below an input folder, and every symbolic link to one. Links to folders are not
  * followed (so there are no loops), hidden files and folders are passed over, and so are sockets, devices and pipes;
- * our own output folder is passed over when it lies inside an input. What is named itself, as an argument or in a list,
+ * output folders, ours and those that hold the journal of another run. What is named itself, as an argument or in a list,
  * is always taken, links followed. What cannot be read is still a source, one with a `problem`.
  *
  * `name` is what output files are named after. One input folder: the path below it. Several inputs: the path below the
@@ -40,7 +40,7 @@ struct source {
 };
 
 struct sources_counts {
-    uint64_t found, hidden, special, folder_links, excluded, own_output;
+    uint64_t found, hidden, special, folder_links, excluded, outputs;
 };
 
 struct sources;
@@ -49,7 +49,7 @@ struct sources;
 int sources_open(const struct sources_options *options, struct sources **ret_sources, struct text *error);
 void sources_close(struct sources *sources);
 
-/* Names the output folder, so that it is passed over. */
+/* Names the output folder, so that it is passed over before there is a journal in it. */
 void sources_own_output(struct sources *sources, const struct stat *folder);
 
 enum { SOURCES_END = 0, SOURCES_ONE = 1, SOURCES_WAIT = 2 };
