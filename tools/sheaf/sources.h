@@ -6,9 +6,9 @@
  * SOURCES_SORTED entries in pieces of that many), a list is read as it is consumed. Names are bytes.
  *
  * What is a source: every regular file below an input folder, and every symbolic link to one. Links to folders are not
- * followed (so there are no loops), hidden files and folders are passed over, and so are sockets, devices and pipes;
- * output folders, ours and those that hold the journal of another run. What is named itself, as an argument or in a list,
- * is always taken, links followed. What cannot be read is still a source, one with a `problem`.
+ * followed (so there are no loops), hidden files and folders are passed over, and so are sockets, devices and pipes, and
+ * output folders, ours and those that hold the journal of another run. What is named itself, as an argument or in a
+ * list, is always taken, links followed. What cannot be read is still a source, one with a `problem`.
  *
  * `name` is what output files are named after. One input folder: the path below it. Several inputs: the path below the
  * deepest folder that holds them all. A list: the path as it stands there. So two sources never share a name.
