@@ -6,7 +6,7 @@
  * SOURCES_SORTED entries in pieces of that many), a list is read as it is consumed. Names are bytes.
  *
  * What is a source: every regular file below an input folder, and every symbolic link to one. Links to folders are not
- * followed (so there are no loops), hidden files and folders are passed over, and so are sockets, devices and pipes, and
+ * followed (so there are no loops), hidden files and folders are passed over, and so are sockets, devices, pipes and
  * output folders, ours and those that hold the journal of another run. What is named itself, as an argument or in a
  * list, is always taken, links followed. What cannot be read is still a source, one with a `problem`.
  *
