@@ -39,7 +39,8 @@ struct case_setup {
     uint32_t workers;
     uint64_t seed;             /* decides the window and other things that must not matter */
     uint32_t give_up_after_ms; /* a run that says nothing for so long is stuck */
-    bool simulated;            /* no engine: lineage and scheduling alone */
+    bool simulated;            /* no engine: lineage and scheduling alone ... */
+    bool stepwise;             /* ... and not by the simulator, but by drawing every step */
 };
 
 /* Runs a case. `ret_observed` is always filled; observed_clear frees it. */

@@ -4,10 +4,10 @@
  *     FILE...
  *
  * Runs conformance cases on the real engine through the public API, or in the simulator (lineage and scheduling alone,
- * under 20 random schedules or as many as --schedules says), and compares what comes out with what the cases say. Every
- * case is a run of its own; the seed decides its number of workers and its window, or the schedules. Prints each case
- * that fails with the difference, and last "N passed, N failed". Exit status: 0 all pass, 1 some fail, 2 wrong usage,
- * 77 no file.
+ * under 20 random schedules or as many as --schedules says, and as many more drawn stepwise), and compares what comes
+ * out with what the cases say. Every case is a run of its own; the seed decides its number of workers and its window,
+ * or the schedules. Prints each case that fails with the difference, and last "N passed, N failed". Exit status: 0 all
+ * pass, 1 some fail, 2 wrong usage, 77 no file.
  */
 #include <getopt.h>
 #include <stdio.h>
@@ -103,13 +103,17 @@ static bool run_case(struct tally *tally, const json_t *spec)
     bool same = true;
     if (tally->options.verbose)
         fprintf(stderr, "%s: %u workers\n", name, setup.workers);
-    for (uint32_t i = 0; i < tally->options.schedules && same; i++, setup.seed++) {
+    uint32_t drivers = setup.simulated ? 2 : 1;
+    for (uint32_t i = 0; i < tally->options.schedules * drivers && same; i++) {
         struct observed observed;
+        setup.seed = seed + i / drivers;
+        setup.stepwise = i % drivers == 1;
         case_run(&setup, spec, &observed);
         same = agrees(spec, &observed, why, sizeof why);
         observed_clear(&observed);
         if (!same)
-            printf("%s (%s), schedule %u: %s\n", name, json_string_value(json_object_get(spec, "why")), i, why);
+            printf("%s (%s), schedule %u%s: %s\n", name, json_string_value(json_object_get(spec, "why")), i / drivers,
+                   setup.stepwise ? ", stepwise" : "", why);
     }
     fflush(stdout);
     tally->passed += same;

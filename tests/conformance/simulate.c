@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The other engine of a case: lineage and scheduling alone, played in one process in an order drawn from the seed, with
- * pretended workers, batches, crashes, hangs and time.
+ * The other engine of a case: lineage and scheduling alone, in one process in an order drawn from the seed, with
+ * pretended workers, batches, crashes, hangs and time: by the simulator, or stepwise, by a player that draws every
+ * step.
  */
 #include <stdio.h>
 
 #include "tests/conformance/case.h"
 #include "tests/lineage/player.h"
+#include "tests/sim/simulated.h"
 
 enum { SOURCES_MAX = 16 };
 
@@ -34,7 +36,10 @@ void case_simulate(const struct case_setup *setup, const struct sheaf_plan *plan
         observed->end = CASE_INPUT_ERROR;
         return;
     }
-    play(plan, columns, setup->seed, &played);
+    if (setup->stepwise)
+        play(plan, columns, setup->seed, &played);
+    else
+        simulate(plan, columns, setup->seed, &played);
     if (played.breach[0])
         observed_trouble(observed, "%s", played.breach);
     observed->aborted = played.aborted;

@@ -32,7 +32,7 @@ struct player {
     struct witness witness;
     uint64_t random, now_us, still;
     struct dispatch dispatches[DISPATCHES_MAX];
-    uint32_t dispatch_count;
+    uint32_t dispatch_count, losses;
     uint32_t *complete; /* roots to collect */
     uint32_t complete_count, admitted, released;
 };
@@ -295,6 +295,7 @@ static bool dispatch_is_over(const struct dispatch *d)
 /* Its worker is lost to something that is no row's doing: nobody is charged. */
 static void dispatch_drop(struct player *p, struct dispatch *d)
 {
+    p->losses++;
     for (uint32_t i = d->count; i-- > 0;) {
         struct turn *turn = &d->turns[i];
         if (turn->state == TURN_OVER)
@@ -309,7 +310,8 @@ static void step_dispatch(struct player *p)
 {
     uint32_t index = draw(p, p->dispatch_count);
     struct dispatch *d = &p->dispatches[index];
-    if (draw(p, 64) == 0)
+    /* Losses become rarer: a long stream that begins anew each time would never end. */
+    if (draw(p, 64u << (p->losses / 8 < 20 ? p->losses / 8 : 20)) == 0)
         dispatch_drop(p, d);
     else if (p->plan->calls[d->call].batch)
         step_batch(p, d);
