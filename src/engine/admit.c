@@ -145,10 +145,20 @@ static void retry_everywhere(struct shard *shard)
     }
 }
 
+/* What roots that are there take of the fixed part. */
+static uint64_t own_bytes(const struct shard *shard)
+{
+    const struct memory_count *counts = shard->run->memory.of;
+    return lineage_live_bytes(shard->lineage) * shard->run->shard_count + memory_now(&counts[MEMORY_RESULTS]) +
+           memory_now(&counts[MEMORY_MESSAGES]);
+}
+
 void admit_step(struct shard *shard)
 {
     const struct sched_window window = {.roots_max = shard->run->window, .bytes_max = shard->run->budget.source_bytes};
-    while (shard->waiting && !atomic_load_explicit(&shard->run->memory_short, memory_order_relaxed) &&
+    bool full = shard->admitted_count > 0 && own_bytes(shard) > shard->run->budget.fixed_bytes / 2;
+    full |= atomic_load_explicit(&shard->run->memory_short, memory_order_relaxed);
+    while (shard->waiting && !full &&
            sched_may_admit(&window, shard->admitted_count, payload_shard_bytes(shard->run->payload), 0)) {
         struct root *root = take_waiting(shard);
         link_admitted(shard, root);

@@ -2,8 +2,8 @@
 /*
  * How one budget in bytes is divided.
  *
- *   fixed     the engine itself: code, lineage, rings, boards, journal
- *   heaps     of workers (libraries, models, pages being worked on): an equal limit for each, which none can exceed.
+ *   fixed     the engine itself: lineage, queues, results, rings, boards, journal; a 32nd of the budget, at least 64
+ * MiB heaps     of workers (libraries, models, pages being worked on): an equal limit for each, which none can exceed.
  *             Three quarters of a worker's share, until that is what a page of 20 megapixels needs, and no less than
  *             that or half of the share beyond
  *   payload   what is left: sources, an eighth of the budget, and values, where each worker has an equal share. One

@@ -72,8 +72,7 @@ int sheaf_run_progress(const struct sheaf_run *run, struct sheaf_progress *ret_p
         .failed = run->finished[SHEAF_ROOT_FAILED],
         .worker_deaths = atomic_load_explicit(&run->deaths, memory_order_relaxed),
         .memory_bytes = payload_real_bytes(run->payload),
-        .memory_peak_bytes =
-            payload_real_bytes_peak(run->payload) + atomic_load_explicit(&run->rss_peak_bytes, memory_order_relaxed),
+        .memory_peak_bytes = memory_peak(&run->memory.all),
     };
     count_children(run, &progress.entities, &progress.entities_done);
     *ret_progress = progress;
@@ -208,12 +207,17 @@ static json_t *describe_cpu(const struct sheaf_run *run)
 
 static json_t *describe_memory(const struct sheaf_run *run)
 {
-    uint64_t workers = atomic_load_explicit(&run->rss_peak_bytes, memory_order_relaxed);
-    json_t *memory = json_object();
+    const struct memory_ledger *ledger = &run->memory;
+    json_t *memory = json_object(), *classes = json_object();
     put(memory, "budget", run->engine->memory_bytes);
+    put(memory, "peak", memory_peak(&ledger->all));
     put(memory, "payload_peak", payload_real_bytes_peak(run->payload));
-    put(memory, "worker_private_peak", workers);
-    put(memory, "peak", payload_real_bytes_peak(run->payload) + workers);
+    put(memory, "worker_private_peak", memory_peak(&ledger->of[MEMORY_HEAPS]));
+    for (enum memory_class one = 0; one < MEMORY_CLASSES; one++)
+        put(classes, memory_class_name(one), memory_peak(&ledger->of[one]));
+    json_object_set_new(memory, "peak_by_class", classes);
+    put(memory, "engine_private_peak", memory_peak(&ledger->engine));
+    put(memory, "engine_uncounted_peak", atomic_load_explicit(&ledger->uncounted, memory_order_relaxed));
     return memory;
 }
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/mailbox.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 
-void mailbox_init(struct mailbox *mailbox)
+void mailbox_init(struct mailbox *mailbox, struct memory_count *count)
 {
+    mailbox->count = count;
     pthread_mutex_init(&mailbox->lock, NULL);
     mailbox->first = NULL;
     mailbox->last = &mailbox->first;
@@ -24,6 +26,8 @@ void mailbox_fini(struct mailbox *mailbox)
 bool mailbox_post(struct mailbox *mailbox, struct message *message)
 {
     message->next = NULL;
+    if (mailbox->count)
+        memory_add(mailbox->count, malloc_usable_size(message));
     pthread_mutex_lock(&mailbox->lock);
     bool was_empty = mailbox->first == NULL;
     *mailbox->last = message;
@@ -39,6 +43,8 @@ struct message *mailbox_take(struct mailbox *mailbox)
     mailbox->first = NULL;
     mailbox->last = &mailbox->first;
     pthread_mutex_unlock(&mailbox->lock);
+    for (struct message *message = first; mailbox->count && message; message = message->next)
+        memory_sub(mailbox->count, malloc_usable_size(message));
     return first;
 }
 

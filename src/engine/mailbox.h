@@ -9,6 +9,8 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "engine/classes.h"
+
 /* The first member of every message struct. */
 struct message {
     struct message *next;
@@ -19,9 +21,10 @@ struct mailbox {
     pthread_mutex_t lock;
     struct message *first;
     struct message **last;
+    struct memory_count *count; /* of what is in it; NULL: not counted */
 };
 
-void mailbox_init(struct mailbox *mailbox);
+void mailbox_init(struct mailbox *mailbox, struct memory_count *count);
 void mailbox_fini(struct mailbox *mailbox); /* frees what is left */
 
 /* Takes the message over. True: the mailbox was empty, so the reader may be asleep. */

@@ -60,6 +60,8 @@ int payload_read_only(const struct payload *payload, uint16_t number);
 /* Bytes that are real now, in all segments, and the most there ever were. */
 uint64_t payload_real_bytes(const struct payload *payload);
 uint64_t payload_real_bytes_peak(const struct payload *payload);
+/* Of shards, and of workers. */
+void payload_real_by_kind(struct payload *payload, uint64_t *ret_shards, uint64_t *ret_workers);
 /* Bytes of live values in shard segments (page runs in use). */
 uint64_t payload_shard_bytes(const struct payload *payload);
 /* Of chunks of workers that hold a value. */

@@ -84,6 +84,17 @@ static bool make_or_trim(struct payload *payload, struct payload_segment *segmen
            (payload_trim_runs(payload) > 0 && payload_make_real(payload, segment, first, count));
 }
 
+void payload_real_by_kind(struct payload *payload, uint64_t *ret_shards, uint64_t *ret_workers)
+{
+    uint64_t chunks[2] = {0, 0};
+    pthread_mutex_lock(&payload->lock);
+    for (uint32_t i = 0; i < payload->segment_count; i++)
+        chunks[i >= payload->shard_count] += payload->segments[i].real_count;
+    pthread_mutex_unlock(&payload->lock);
+    *ret_shards = chunks[0] * PAYLOAD_CHUNK_BYTES;
+    *ret_workers = chunks[1] * PAYLOAD_CHUNK_BYTES;
+}
+
 uint64_t payload_room(struct payload *payload)
 {
     pthread_mutex_lock(&payload->lock);

@@ -39,6 +39,14 @@ void block_free(struct block *blocks)
     }
 }
 
+static uint64_t block_bytes(const struct block *blocks)
+{
+    uint64_t bytes = 0;
+    for (; blocks; blocks = blocks->next)
+        bytes += sizeof *blocks + blocks->bytes;
+    return bytes;
+}
+
 static char *copy_text(struct block **blocks, const char *text, size_t bytes)
 {
     char *copy = block_alloc(blocks, bytes + 1);
@@ -422,6 +430,8 @@ struct sheaf_result *result_make(struct shard *shard, struct root *root)
         result_free(result);
         return NULL;
     }
+    result->counted_bytes = sizeof *result + block_bytes(result->memory);
+    memory_add(&shard->run->memory.of[MEMORY_RESULTS], result->counted_bytes);
     result->info.failure_count = result->failure_count;
     choose_cause(result, outputs);
     return result;
@@ -431,6 +441,7 @@ void result_free(struct sheaf_result *result)
 {
     if (!result)
         return;
+    memory_sub(&result->run->memory.of[MEMORY_RESULTS], result->counted_bytes);
     block_free(result->memory);
     free(result);
 }

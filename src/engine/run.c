@@ -499,6 +499,7 @@ int sheaf_run_open(struct sheaf_engine *engine, const struct sheaf_plan *plan, c
     run->engine = engine;
     run->plan = plan;
     run->started_ns = clock_now_ns();
+    memory_start(run);
     run->slots_per_shard = 1u << 14;
     for (uint32_t call = 0; call < plan->call_count; call++) {
         while (run->slots_per_shard < 8 * run_batch_rows(&plan->calls[call]) &&
@@ -510,7 +511,7 @@ int sheaf_run_open(struct sheaf_engine *engine, const struct sheaf_plan *plan, c
         snprintf(run->run_id, sizeof run->run_id, "%s", options->run_id);
     else
         snprintf(run->run_id, sizeof run->run_id, "%llx-%x", (unsigned long long)time(NULL), (unsigned)getpid());
-    mailbox_init(&run->inbox);
+    mailbox_init(&run->inbox, &run->memory.of[MEMORY_MESSAGES]);
     run->inbox_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int result = run->inbox_fd < 0 ? -errno : create_parts(run, error);
     run->window = engine->options.root_window ? engine->options.root_window : default_window(run);

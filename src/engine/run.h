@@ -18,6 +18,7 @@
 #include <sheaf/engine.h>
 
 #include "engine/budget.h"
+#include "engine/classes.h"
 #include "engine/mailbox.h"
 #include "engine/payload.h"
 #include "program/plan.h"
@@ -72,7 +73,7 @@ struct sheaf_run {
     _Atomic uint64_t results_out;      /* roots that are complete and not yet gone */
     _Atomic bool memory_short;         /* some worker cannot go on: nothing new comes in */
     _Atomic uint64_t deaths, replaced; /* workers lost; workers started in place of others */
-    _Atomic uint64_t rss_peak_bytes;   /* of all workers together, as sampled */
+    struct memory_ledger memory;       /* any thread */
     _Atomic uint64_t results_held;     /* with the host, and not yet acknowledged as far as shards know */
 
     /* The host's side: only the host's thread, unless said. */
@@ -109,6 +110,7 @@ struct sheaf_result {
     struct sheaf_failure *failures;
     size_t failure_count;
     struct block *memory; /* owns all of it */
+    uint64_t counted_bytes;
 };
 
 enum message_kind {

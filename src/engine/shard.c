@@ -295,9 +295,11 @@ int shard_create(struct sheaf_run *run, uint32_t number, struct shard **ret_shar
     shard->slot_count = run->slots_per_shard;
     shard->slot_first = number * run->slots_per_shard;
     shard->free_hold = UINT32_MAX;
+    shard->lineage_memory = memory_counted(&run->memory.of[MEMORY_LINEAGE]);
+    shard->sched_memory = memory_counted(&run->memory.of[MEMORY_SCHEDULING]);
     shard->grants.turn = GRANT_NOBODY;
     shard->board = (struct board){.open = SEGMENT_NONE, .notice = SEGMENT_NONE};
-    mailbox_init(&shard->inbox);
+    mailbox_init(&shard->inbox, &run->memory.of[MEMORY_MESSAGES]);
     const struct lineage_effects effects = {.cookie = shard,
                                             .ready = on_ready,
                                             .cancel = on_cancel,
@@ -313,9 +315,9 @@ int shard_create(struct sheaf_run *run, uint32_t number, struct shard **ret_shar
     if (result == 0)
         result = turn_create(shard);
     if (result == 0)
-        result = lineage_create(run->plan, &effects, &lineage_heap, &shard->lineage);
+        result = lineage_create(run->plan, &effects, &shard->lineage_memory, &shard->lineage);
     if (result == 0)
-        result = sched_create(run->plan, &lineage_heap, &shard->sched);
+        result = sched_create(run->plan, &shard->sched_memory, &shard->sched);
     if (result == 0)
         result = hold_open_lanes(shard);
     if (result == 0)

@@ -178,6 +178,7 @@ struct shard {
     struct ready_producer *rings; /* [call * BOARD_RINGS + ring] */
     struct link *links;           /* per worker */
 
+    struct lineage_memory lineage_memory, sched_memory; /* counted */
     struct lineage *lineage;
     struct sched *sched;
     struct root *waiting, *waiting_last; /* not yet admitted, in order */

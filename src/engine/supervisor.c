@@ -595,7 +595,7 @@ static struct supervisor *create(struct sheaf_run *run)
     if (!supervisor)
         return NULL;
     supervisor->run = run;
-    mailbox_init(&supervisor->inbox);
+    mailbox_init(&supervisor->inbox, &run->memory.of[MEMORY_MESSAGES]);
     pthread_mutex_init(&supervisor->lock, NULL);
     pthread_cond_init(&supervisor->changed, NULL);
     supervisor->epoll_fd = epoll_create1(EPOLL_CLOEXEC);

@@ -74,8 +74,7 @@ static void check_stopped(struct process *process)
         process_kill(process, WORKER_ENDED, "it was stopped from outside and did not go on");
 }
 
-/* Resident memory of a process less what it shares. */
-static uint64_t private_bytes(pid_t pid)
+uint64_t process_private_bytes(pid_t pid)
 {
     char path[64];
     unsigned long long size, resident = 0, shared = 0;
@@ -102,7 +101,7 @@ void watch_tick(struct sheaf_run *run, struct process *processes)
         struct process *process = &processes[worker];
         if (process->phase != PHASE_READY)
             continue;
-        uint64_t bytes = private_bytes(process->child.pid);
+        uint64_t bytes = process_private_bytes(process->child.pid);
         resident += bytes;
         if (!process->killed)
             check_deadline(run, worker, process, now_ns);
@@ -111,6 +110,5 @@ void watch_tick(struct sheaf_run *run, struct process *processes)
         if (!process->killed)
             check_memory(process, bytes, run->budget.heap_bytes);
     }
-    if (resident > atomic_load_explicit(&run->rss_peak_bytes, memory_order_relaxed))
-        atomic_store_explicit(&run->rss_peak_bytes, resident, memory_order_relaxed);
+    memory_sample(run, resident);
 }

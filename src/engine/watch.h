@@ -44,6 +44,9 @@ struct process {
 /* Ends a process: its death is reported as `end`, with the reason in the words of `format`. */
 void process_kill(struct process *process, enum worker_end end, const char *format, ...) SHEAF_PRINTF(3, 4);
 
+/* Resident memory of a process less what it shares. */
+uint64_t process_private_bytes(pid_t pid);
+
 /* How often to look, so that a deadline is kept to a quarter of it. */
 int watch_period_ms(const struct sheaf_run *run);
 /* Looks at every process of the run once. */

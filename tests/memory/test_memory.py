@@ -72,6 +72,10 @@ def check_held(checks, name, memory_mib, sources, *options, pipeline="documents"
     if code == 0:
         ledger = tool.read_ledger(tree)
         checks.expect(ledger["ok"] == sources, f"{name}: {ledger['ok']} of {sources} sources are well")
+        memory = ledger["memory_bytes"]
+        counted = memory["peak_by_class"]
+        checks.expect(memory["peak"] <= memory_mib * MIB and all(counted.values()), f"{name}: run.json has {memory}")
+        checks.expect(memory["engine_uncounted_peak"] < 32 * MIB, f"{name}: the engine does not count {memory}")
         print(f"{name}: run.json says {ledger['memory_bytes']}")
     return tree
 
