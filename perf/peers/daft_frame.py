@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Daft: a list of pages per document, explode, a class over batches of rows, group by document, write."""
+import asyncio
+import concurrent.futures
+
 import daft
 import work
 from daft import DataType, col
@@ -39,6 +42,7 @@ def run_documents(options, report):
     frame = (daft.from_pydict({'path': options.lines})
              .with_column('page', Pages()(col('path')))
              .explode('page')
+             .into_batches(options.batch)
              .with_column('content', read(col('path'), col('page')))
              .groupby('path')
              .agg(col('page').list_agg(), col('content').list_agg())
@@ -49,16 +53,17 @@ def run_documents(options, report):
 
 
 def sleep_class(options):
-    """Threads: sleeping lets the others run."""
+    """Coroutines over a pool of threads: a class that is not asynchronous is run by as many threads as there are cores."""
 
-    @daft.cls(use_process=False, max_concurrency=options.workers)
+    @daft.cls(max_concurrency=options.workers)
     class Sleep:
         def __init__(self):
             self.sleeper = work.Sleeper(options.ns_per_row)
+            self.pool = concurrent.futures.ThreadPoolExecutor(options.workers)
 
         @daft.method.batch(return_dtype=DataType.int64(), batch_size=options.batch)
-        def __call__(self, pages):
-            self.sleeper.sleep(len(pages))
+        async def __call__(self, pages):
+            await asyncio.get_running_loop().run_in_executor(self.pool, self.sleeper.sleep, len(pages))
             return pages
 
     return Sleep()
@@ -69,6 +74,7 @@ def run_sleep(options, report):
     report.running()
     frame = (daft.from_pydict({'document': list(range(len(counts))), 'pages': [list(range(count)) for count in counts]})
              .explode('pages')
+             .into_batches(options.batch)
              .with_column('done', sleep(col('pages')))
              .groupby('document')
              .agg(col('done').list_agg()))
