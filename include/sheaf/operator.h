@@ -269,12 +269,15 @@ struct sheaf_device {
     int (*fetch)(const struct sheaf_batch *batch, void *host, const void *device, uint64_t bytes);
 };
 
-/* One input of all rows of a batch, on the device, as run_batch sees it: row r lies at base + offsets[r]. */
+/* One input of all rows of a batch, on the device, as run_batch sees it: row r is lengths[r] bytes at base +
+ * offsets[r]. All of it is 0 for scalars and lists. */
 struct sheaf_device_input {
     void *base;
-    uint64_t stride_bytes;          /* between rows of one length; 0: ragged, or it is a scalar or a list */
-    const uint64_t *offsets;        /* row_count + 1 of them, the last is the end; NULL: not on the device */
-    const uint64_t *device_offsets; /* the same, on the device */
+    uint64_t stride_bytes;          /* from one row to the next where all are of one length; 0: ragged */
+    const uint64_t *offsets;        /* of row_count rows, in host memory, as the next */
+    const uint64_t *lengths;        /* in bytes */
+    const uint64_t *device_offsets; /* the same two on the device */
+    const uint64_t *device_lengths;
 };
 
 /* A batch, for operators with SHEAF_OPERATOR_BATCH. Rows are answered in any order, each exactly once. */

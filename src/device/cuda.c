@@ -274,25 +274,45 @@ static const struct device_functions cuda_functions = {
     .module_launch = cuda_module_launch,
 };
 
-int cuda_open(uint32_t ordinal, struct device **ret_device, char *ret_line)
+/* The driver and the device's facts, no context. NULL: `ret_line` says why. */
+static struct cuda *look_at(uint32_t ordinal, int *ret_status, char *ret_line)
 {
     struct cuda *cuda = calloc(1, sizeof *cuda);
-    if (cuda == NULL) {
-        snprintf(ret_line, DEVICE_LINE_BYTES, "out of memory");
-        return -ENOMEM;
+    *ret_status = cuda != NULL ? cuda_driver_open(&cuda->driver, ret_line) : -ENOMEM;
+    if (*ret_status < 0) {
+        free(cuda);
+        return NULL;
     }
     cuda->device.functions = &cuda_functions;
     cuda->device.info = (struct device_info){.backend = SHEAF_DEVICE_CUDA, .ordinal = ordinal};
-    int status = cuda_driver_open(&cuda->driver, ret_line);
-    if (status < 0) {
-        free(cuda);
+    *ret_status = CALL(&cuda->device, cuDeviceGet, &cuda->handle, (int)ordinal);
+    if (*ret_status == 0)
+        *ret_status = describe(cuda);
+    if (*ret_status == 0)
+        return cuda;
+    snprintf(ret_line, DEVICE_LINE_BYTES, "%s", cuda->device.error);
+    cuda_close(&cuda->device);
+    return NULL;
+}
+
+int device_cuda_describe(uint32_t ordinal, struct device_info *ret_info, char *ret_line)
+{
+    int status;
+    struct cuda *cuda = look_at(ordinal, &status, ret_line);
+    if (cuda == NULL)
         return status;
-    }
-    status = CALL(&cuda->device, cuDeviceGet, &cuda->handle, (int)ordinal);
-    if (status == 0)
-        status = describe(cuda);
-    if (status == 0)
-        status = open_context(cuda);
+    *ret_info = cuda->device.info;
+    cuda_close(&cuda->device);
+    return 0;
+}
+
+int cuda_open(uint32_t ordinal, struct device **ret_device, char *ret_line)
+{
+    int status;
+    struct cuda *cuda = look_at(ordinal, &status, ret_line);
+    if (cuda == NULL)
+        return status;
+    status = open_context(cuda);
     if (status < 0) {
         snprintf(ret_line, DEVICE_LINE_BYTES, "%s", cuda->device.error);
         cuda_close(&cuda->device);

@@ -67,6 +67,9 @@ static inline bool device_fault_is_device(enum device_fault fault)
 /* How many CUDA devices this process sees. Negative: none can be used; `ret_line` (DEVICE_LINE_BYTES) says why. */
 int device_cuda_count(char *ret_line);
 
+/* What there is to say of one, without opening it. */
+int device_cuda_describe(uint32_t ordinal, struct device_info *ret_info, char *ret_line);
+
 /* Opens device `ordinal` of a backend (host and sim have any ordinal). `ret_line` says why not. */
 int device_open(enum sheaf_device_backend backend, uint32_t ordinal, struct device **ret_device, char *ret_line);
 void device_close(struct device *device); /* NULL is fine */

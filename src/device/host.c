@@ -4,9 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "device/backend.h"
+
+enum { HEAD_BYTES = 4096 };
 
 struct device_stream {
     char unused;
@@ -36,18 +39,26 @@ static int allocate(struct device *device, uint64_t bytes, void **ret_memory)
     return 0;
 }
 
+/* Pools are large and mostly never touched: mappings of their own, with their size in a page before them. */
 static int host_memory_alloc(struct device *device, uint64_t bytes, device_address *ret_address)
 {
-    void *memory = NULL;
-    int status = allocate(device, bytes, &memory);
-    if (status == 0)
-        *ret_address = (device_address)(uintptr_t)memory;
-    return status;
+    uint64_t whole = bytes + HEAD_BYTES;
+    unsigned char *memory = MAP_FAILED;
+    if (whole > bytes && whole <= SIZE_MAX)
+        memory = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+        return device_note(device, -ENOMEM, "%llu bytes cannot be allocated", (unsigned long long)bytes);
+    memcpy(memory, &whole, sizeof whole);
+    *ret_address = (device_address)(uintptr_t)(memory + HEAD_BYTES);
+    return 0;
 }
 
 static int host_memory_free(struct device *device, device_address address)
 {
-    free((void *)(uintptr_t)address);
+    unsigned char *memory = (unsigned char *)(uintptr_t)address - HEAD_BYTES;
+    uint64_t whole;
+    memcpy(&whole, memory, sizeof whole);
+    munmap(memory, whole);
     return 0;
 }
 

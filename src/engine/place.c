@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <strings.h>
 
 static_assert(TOPO_SHARDS_MAX <= LANE_SHARDS_MAX, "a plan has no more shards than a lane has rings");
 
@@ -16,7 +18,8 @@ static uint32_t shrink_pools(const struct sheaf_engine *engine, const struct she
     while (wanted > READY_RING_WORKERS_MAX || budget_minimum(wanted) > engine->memory_bytes) {
         uint32_t largest = PLAN_NONE;
         for (uint32_t pool = 0; pool < plan->pool_count; pool++) {
-            if (plan->pools[pool].replicas == 0 || counts[pool] <= engine->worker_count)
+            if (plan->pools[pool].device == PLAN_ANY_DEVICE || plan->pools[pool].replicas == 0 ||
+                counts[pool] <= engine->worker_count)
                 continue;
             if (largest == PLAN_NONE || counts[pool] > counts[largest])
                 largest = pool;
@@ -31,8 +34,8 @@ static uint32_t shrink_pools(const struct sheaf_engine *engine, const struct she
 
 /* Deals the engine's workers out to the Pools: a Pool that says how many gets that many, the others the engine's
  * number. `ret_wanted`: how many the program wishes for; returned: how many there are. */
-static uint32_t deal_workers(const struct sheaf_engine *engine, const struct sheaf_plan *plan, uint32_t *counts,
-                             uint32_t *ret_wanted)
+static uint32_t deal_workers(const struct sheaf_engine *engine, const struct sheaf_plan *plan, uint32_t device_count,
+                             uint32_t *counts, uint32_t *ret_wanted)
 {
     uint32_t wanted = 0;
     for (uint32_t pool = 0; pool < plan->pool_count; pool++) {
@@ -40,6 +43,8 @@ static uint32_t deal_workers(const struct sheaf_engine *engine, const struct she
         for (uint32_t i = 0; i < plan->pools[pool].call_count; i++)
             live |= plan->calls[plan->pool_calls[plan->pools[pool].call_first + i]].live;
         counts[pool] = !live ? 0 : plan->pools[pool].replicas ? plan->pools[pool].replicas : engine->worker_count;
+        if (live && plan->pools[pool].device == PLAN_ANY_DEVICE && device_count > 0)
+            counts[pool] = device_count;
         wanted += counts[pool];
     }
     *ret_wanted = wanted;
@@ -47,11 +52,14 @@ static uint32_t deal_workers(const struct sheaf_engine *engine, const struct she
 }
 
 /* What placement wants to know of the Pools. Free with free(). */
-static struct topo_pool *describe_pools(const struct sheaf_plan *plan, const uint32_t *counts)
+static struct topo_pool *describe_pools(const struct sheaf_plan *plan, const uint32_t *counts, const uint32_t *gpus)
 {
     struct topo_pool *pools = calloc(plan->pool_count + 1, sizeof *pools);
     for (uint32_t pool = 0; pools && pool < plan->pool_count; pool++)
-        pools[pool] = (struct topo_pool){.name = plan->pools[pool].name, .worker_count = counts[pool]};
+        pools[pool] = (struct topo_pool){.name = plan->pools[pool].name,
+                                         .worker_count = counts[pool],
+                                         .on_gpus = gpus && plan->pools[pool].device == PLAN_ANY_DEVICE,
+                                         .gpus = gpus};
     return pools;
 }
 
@@ -62,14 +70,34 @@ static uint32_t forced_shards(void)
     return wanted < TOPO_SHARDS_MAX ? (uint32_t)wanted : TOPO_SHARDS_MAX;
 }
 
+/* Where the topology has each device of the run. NULL: there is none; free with free(). */
+static int find_gpus(const struct sheaf_run *run, uint32_t **ret_gpus)
+{
+    const struct topo_machine *machine = topo_machine(run->engine->topo);
+    uint32_t count = run->devices ? run->devices->count : 0;
+    uint32_t *gpus = count > 0 ? calloc(count, sizeof *gpus) : NULL;
+    if (count > 0 && !gpus)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < count; i++) {
+        gpus[i] = TOPO_NONE;
+        for (uint32_t j = 0; j < machine->gpu_count; j++)
+            if (strcasecmp(machine->devices[j].bus_id, run->devices->found[i].bus_id) == 0)
+                gpus[i] = j;
+    }
+    *ret_gpus = gpus;
+    return 0;
+}
+
 int place_run(struct sheaf_run *run)
 {
     const struct sheaf_plan *plan = run->plan;
+    uint32_t *gpus;
     run->pool_first = calloc(plan->pool_count + 1, sizeof *run->pool_first);
     run->pool_count = calloc(plan->pool_count + 1, sizeof *run->pool_count);
     if (!run->pool_first || !run->pool_count)
         return -ENOMEM;
-    uint32_t wanted, count = deal_workers(run->engine, plan, run->pool_count, &wanted);
+    uint32_t wanted,
+        count = deal_workers(run->engine, plan, run->devices ? run->devices->count : 0, run->pool_count, &wanted);
     if (count < wanted)
         run_log(run, 2, "the program wishes for %u workers; the memory budget of %llu MiB has room for %u", wanted,
                 (unsigned long long)(run->engine->memory_bytes >> 20), count);
@@ -79,11 +107,13 @@ int place_run(struct sheaf_run *run)
         run->pool_first[pool] = run->worker_count;
         run->worker_count += run->pool_count[pool];
     }
-    struct topo_pool *pools = describe_pools(plan, run->pool_count);
+    int result = find_gpus(run, &gpus);
+    struct topo_pool *pools = result == 0 ? describe_pools(plan, run->pool_count, gpus) : NULL;
     if (!pools)
         return -ENOMEM;
-    int result = topo_plan(run->engine->topo, pools, plan->pool_count, forced_shards(), &run->placement);
+    result = topo_plan(run->engine->topo, pools, plan->pool_count, forced_shards(), &run->placement);
     free(pools);
+    free(gpus);
     if (result == 0)
         run->shard_count = run->placement->shard_count;
     return result;
@@ -170,11 +200,19 @@ int sheaf_engine_placement(const struct sheaf_engine *engine, const struct sheaf
 {
     if (!plan)
         return describe_machine(engine, ret_text);
-    uint32_t wanted, *counts = calloc(plan->pool_count + 1, sizeof *counts);
-    if (!counts)
+    /* The devices that the topology knows: no driver is asked, and the plan may be for another machine. */
+    const char *word = engine->options.device;
+    uint32_t known = word && strcmp(word, "host") == 0 ? 0 : topo_machine(engine->topo)->gpu_count;
+    uint32_t wanted, *counts = calloc(plan->pool_count + 1, sizeof *counts), *gpus = calloc(known + 1, sizeof *gpus);
+    if (!counts || !gpus) {
+        free(counts);
+        free(gpus);
         return -ENOMEM;
-    deal_workers(engine, plan, counts, &wanted);
-    struct topo_pool *pools = describe_pools(plan, counts);
+    }
+    for (uint32_t i = 0; i < known; i++)
+        gpus[i] = i;
+    deal_workers(engine, plan, known, counts, &wanted);
+    struct topo_pool *pools = describe_pools(plan, counts, known > 0 ? gpus : NULL);
     struct topo_plan *placement = NULL;
     int result = pools ? topo_plan(engine->topo, pools, plan->pool_count, forced_shards(), &placement) : -ENOMEM;
     if (result == 0)
@@ -182,5 +220,6 @@ int sheaf_engine_placement(const struct sheaf_engine *engine, const struct sheaf
     topo_plan_destroy(placement);
     free(pools);
     free(counts);
+    free(gpus);
     return result;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/shard.h"
@@ -80,6 +81,7 @@ static bool is_guilty(const struct message_worker *death, const struct plan_call
     case WORKER_OOM:
     case WORKER_BREACH:
     case WORKER_STUCK:
+    case WORKER_DEVICE:
         return true;
     default:
         return false;
@@ -108,6 +110,7 @@ static void charge(struct recovery *recovery, const struct claim_row *rows, uint
                  [WORKER_OOM] = {SCHED_CRASHED, SHEAF_CLASS_OOM},
                  [WORKER_BREACH] = {SCHED_CRASHED, SHEAF_CLASS_CONTRACT},
                  [WORKER_STUCK] = {SCHED_CRASHED, SHEAF_CLASS_CONTRACT},
+                 [WORKER_DEVICE] = {SCHED_CRASHED, SHEAF_CLASS_GPU},
                  [WORKER_TIMED_OUT] = {SCHED_TIMED_OUT, SHEAF_CLASS_TIMEOUT}};
     struct shard *shard = recovery->shard;
     uint32_t entities[CLAIM_ROWS_MAX], suspects = 0, call = PLAN_NONE;
@@ -144,11 +147,87 @@ static void charge(struct recovery *recovery, const struct claim_row *rows, uint
         .rows_run = rows_run,
         /* who did the damage is not known: each suspect gets a run alone first */
         .worker = recovery->death->worker,
-        .rows_before = rows_before(shard, recovery->death),
+        .rows_before = recovery->death->end == WORKER_DEVICE ? 0 : rows_before(shard, recovery->death),
     };
     complete_failed(shard, &loss, entities, suspects, recovery->text, (uint32_t)strlen(recovery->text),
                     since_ns < now_ns ? (now_ns - since_ns) / 1000 : 0);
     shard_settle(shard);
+}
+
+/* ---- workers with a device: several batches in flight ---- */
+
+/* The batch goes again as it was, when nothing else is in flight. */
+static void isolate(struct recovery *recovery, const struct claim_row *rows, uint32_t count)
+{
+    struct shard *shard = recovery->shard;
+    uint32_t entities[CLAIM_ROWS_MAX], kept = 0, call = PLAN_NONE;
+    for (uint32_t i = 0; i < count; i++) {
+        struct slot *slot = slot_find(shard, rows[i].grain, rows[i].number);
+        if (!slot)
+            continue;
+        if (slot->unwanted || (kept > 0 && slot->grain.call != call)) {
+            recover_give_back(shard, slot);
+            continue;
+        }
+        call = slot->grain.call;
+        entities[kept++] = slot->grain.entity;
+        slot_release(shard, slot);
+    }
+    if (kept == 0)
+        return;
+    sched_isolate(shard->sched, call, entities, kept);
+    shard->counts[call].isolated += kept;
+    shard_settle(shard);
+}
+
+static int compare_starts(const void *left, const void *right)
+{
+    const struct claim_row *a = left, *b = right;
+    return (a->since_ns > b->since_ns) - (a->since_ns < b->since_ns);
+}
+
+/* How many rows ran in the batch that started then, of this shard or others, and whether another batch ran. */
+static uint32_t count_batch(const struct claim_page *page, uint64_t since_ns, bool *ret_others)
+{
+    uint32_t count = 0;
+    *ret_others = false;
+    for (uint32_t i = 0; i < page->row_count; i++) {
+        struct claim_row row = claim_page_read(page, i);
+        count += row.state == CLAIM_RUNNING && row.since_ns == since_ns;
+        *ret_others |= row.state == CLAIM_RUNNING && row.since_ns != since_ns;
+    }
+    return count;
+}
+
+static bool ran_alone(const struct shard *shard, const struct claim_row *row)
+{
+    struct slot *slot = slot_find((struct shard *)shard, row->grain, row->number);
+    return slot && slot->batch != 0;
+}
+
+/* Rows that started together are one batch. Which of several in flight made the device fail nobody knows, so each goes
+ * again alone; one that was alone is the culprit's. What is the device's own fault is no row's. */
+static void judge_batches(struct recovery *recovery, struct claim_row *rows, uint32_t count)
+{
+    struct shard *shard = recovery->shard;
+    const struct message_worker *death = recovery->death;
+    const struct claim_page *page = &shard->run->workers[death->worker].lane.claims;
+    bool innocent = death->end == WORKER_DEVICE && device_fault_is_device(death->fault);
+    qsort(rows, count, sizeof *rows, compare_starts);
+    for (uint32_t first = 0, next; first < count; first = next) {
+        bool others;
+        uint32_t run = count_batch(page, rows[first].since_ns, &others);
+        for (next = first + 1; next < count && rows[next].since_ns == rows[first].since_ns;)
+            next++;
+        if (innocent) {
+            for (uint32_t i = first; i < next; i++)
+                give_back_claimed(shard, rows[i].grain, rows[i].number);
+        } else if (others && !ran_alone(shard, &rows[first])) {
+            isolate(recovery, &rows[first], next - first);
+        } else {
+            charge(recovery, &rows[first], next - first, run);
+        }
+    }
 }
 
 /* Rows are only read: with several shards each takes its own, and the lane is reset as a whole before its next use.
@@ -173,7 +252,10 @@ static bool sweep_page(struct recovery *recovery)
         else
             recover_give_back(shard, slot);
     }
-    charge(recovery, guilty, guilty_count, running);
+    if (shard->run->workers[recovery->death->worker].on_device)
+        judge_batches(recovery, guilty, guilty_count);
+    else
+        charge(recovery, guilty, guilty_count, running);
     return running > 0;
 }
 

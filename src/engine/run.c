@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "device/pipeline.h"
 #include "engine/place.h"
 #include "engine/shard.h"
 #include "engine/supervisor.h"
@@ -389,7 +390,9 @@ static void shape_lane(const struct sheaf_run *run, struct lane_shape *shape)
     }
     uint32_t completion_bytes = completion_ring_bytes_min(values);
     shape->shard_count = run->shard_count;
-    shape->claim_rows = power_of_two(batch_rows);
+    /* A worker with a device has several batches at once, and one that waits. */
+    uint64_t at_once = run->devices ? (uint64_t)batch_rows * (PIPELINE_DEPTH + 1) : batch_rows;
+    shape->claim_rows = power_of_two(at_once < CLAIM_ROWS_MAX ? at_once : CLAIM_ROWS_MAX);
     shape->completion_bytes = power_of_two(completion_bytes > (1u << 18) ? completion_bytes : 1u << 18);
     shape->control_bytes = 1u << 16;
 }
@@ -407,6 +410,10 @@ static int create_workers(struct sheaf_run *run)
         worker->number = i;
         worker->pool = run->placement->workers[i].pool;
         worker->node = run->placement->workers[i].node;
+        enum plan_device device = run->plan->pools[worker->pool].device;
+        bool has_device = device == PLAN_ANY_DEVICE && run->devices && run->devices->count > 0;
+        worker->on_device = device != PLAN_NO_DEVICE;
+        worker->device = has_device ? i - run->pool_first[worker->pool] : TOPO_NONE;
         struct lane_shape shape = {.worker = i};
         shape_lane(run, &shape);
         result = lane_create(&shape, place_worker_memory(run, i), &worker->lane);
@@ -461,9 +468,31 @@ static int create_payload(struct sheaf_run *run)
     return result;
 }
 
+/* Devices are looked for only when a Call that runs is for them. */
+static int find_devices(struct sheaf_run *run, struct sheaf_error *error)
+{
+    bool wanted = false;
+    for (uint32_t call = 0; call < run->plan->call_count; call++)
+        wanted |= run->plan->calls[call].device == PLAN_ANY_DEVICE && run->plan->calls[call].live;
+    if (!wanted)
+        return 0;
+    run->devices = calloc(1, sizeof *run->devices);
+    if (!run->devices)
+        return -ENOMEM;
+    int result = devices_find(run->engine->options.device, run->engine->worker_path, run->devices, error);
+    if (result == 0 && run->devices->count == 0)
+        run_log(run, 1, "Calls for devices run on the host: %s", run->devices->why);
+    for (uint32_t i = 0; result == 0 && i < run->devices->count; i++)
+        run_log(run, 1, "device %u: %s, %llu MiB, %s", run->devices->found[i].ordinal, run->devices->found[i].name,
+                (unsigned long long)(run->devices->found[i].memory_bytes >> 20), run->devices->found[i].bus_id);
+    return result;
+}
+
 static int create_parts(struct sheaf_run *run, struct sheaf_error *error)
 {
-    int result = place_run(run);
+    int result = find_devices(run, error);
+    if (result == 0)
+        result = place_run(run);
     if (result == 0)
         result = divide_memory(run, error);
     if (result == 0)
@@ -567,6 +596,7 @@ void sheaf_run_close(struct sheaf_run *run)
     run->engine->run = NULL;
     free(run->shards);
     free(run->workers);
+    free(run->devices);
     free(run->pool_first);
     free(run->pool_count);
     topo_plan_destroy(run->placement);

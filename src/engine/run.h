@@ -17,8 +17,10 @@
 
 #include <sheaf/engine.h>
 
+#include "device/device.h"
 #include "engine/budget.h"
 #include "engine/classes.h"
+#include "engine/devices.h"
 #include "engine/mailbox.h"
 #include "engine/payload.h"
 #include "program/plan.h"
@@ -44,6 +46,8 @@ struct worker {
     struct lane lane;
     _Atomic uint64_t frees;         /* values it was told to free: any shard's thread */
     _Atomic uint64_t yielded_bytes; /* what it wanted when its row was told to give way; 0: it was not */
+    bool on_device;  /* serves Calls for devices: on a device of the run, or on the host in its place */
+    uint32_t device; /* into the run's devices; TOPO_NONE: the host. The supervisor's once the run is open */
 };
 
 struct shard;
@@ -59,6 +63,7 @@ struct sheaf_run {
     struct budget budget;
     struct payload *payload;
     uint32_t worker_count;
+    struct devices *devices; /* NULL: no Call is for one */
     struct worker *workers;
     uint32_t *pool_first, *pool_count; /* per Pool: its workers */
     uint32_t shard_count;
@@ -139,6 +144,7 @@ enum worker_end {
     WORKER_OOM,
     WORKER_TIMED_OUT,
     WORKER_BREACH, /* killed for what it, or another of its Pool, wrote into shared memory */
+    WORKER_DEVICE, /* its device failed, and with it the process: `fault` */
     WORKER_STUCK,  /* its page names rows and none that runs: any of them may be the one that wrote it */
 };
 
@@ -149,7 +155,8 @@ struct message_worker { /* ATTACHED, DEATH */
     enum worker_end end;
     uint32_t grain; /* TIMED_OUT: the row that was over its deadline, as its claim page named it */
     uint64_t number;
-    char text[256]; /* how it died, for causes */
+    enum device_fault fault; /* DEVICE */
+    char text[256];          /* how it died, for causes */
 };
 
 /* Posts to the host and wakes it. Any thread. */

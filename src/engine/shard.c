@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/pipeline.h"
 #include "engine/place.h"
 #include "engine/supervisor.h"
 
@@ -240,7 +241,9 @@ static void limit_offers(struct shard *shard)
     const struct sheaf_run *run = shard->run;
     for (uint32_t call = 0; call < shard->plan->call_count; call++) {
         const struct plan_call *plan_call = &shard->plan->calls[call];
-        uint64_t per_worker = plan_call->batch ? UINT64_C(2) * run_batch_rows(plan_call) : OFFERED_PER_WORKER;
+        /* One batch that runs and one that waits; a device has several on their way. */
+        uint64_t batches = run->workers[run->pool_first[plan_call->pool]].on_device ? PIPELINE_DEPTH + 2 : 2;
+        uint64_t per_worker = plan_call->batch ? batches * run_batch_rows(plan_call) : OFFERED_PER_WORKER;
         uint64_t rows = per_worker * run->pool_count[plan_call->pool];
         rows = rows < OFFERED_MIN ? OFFERED_MIN : rows;
         shard->live_max[call] = (uint32_t)(rows < shard->slot_count / 2 ? rows : shard->slot_count / 2);

@@ -8,6 +8,8 @@
 #include <linux/sched.h>
 #include <signal.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -17,11 +19,11 @@
 
 #include "worker/attach.h"
 
-enum { ATTACH_FD = 3, SAFE_FD = 16 };
+enum { ATTACH_FD = 3, SAFE_FD = 16, ENVIRONMENT_WORD_BYTES = 256 };
 
 struct plan_of_child {
-    const char *path;
-    const cpu_set_t *cores;
+    const struct child_options *options;
+    char **environment;
     int socket, output, null;
     pid_t parent;
 };
@@ -46,8 +48,8 @@ static _Noreturn void become_worker(const struct plan_of_child *plan)
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    if (plan->cores)
-        sched_setaffinity(0, sizeof *plan->cores, plan->cores);
+    if (plan->options->cores)
+        sched_setaffinity(0, sizeof *plan->options->cores, plan->options->cores);
     struct rlimit no_core = {0, 0};
     setrlimit(RLIMIT_CORE, &no_core);
     prefer_in_oom();
@@ -55,11 +57,13 @@ static _Noreturn void become_worker(const struct plan_of_child *plan)
         dup2(plan->socket, ATTACH_FD) < 0)
         _exit(127);
     syscall(SYS_close_range, ATTACH_FD + 1, ~0u, 0);
-    char path[PATH_MAX], option[] = "--attach", fd[] = "3";
-    strncpy(path, plan->path, sizeof path - 1);
+    char path[PATH_MAX], mode[16], fd[] = "3";
+    strncpy(path, plan->options->path, sizeof path - 1);
     path[sizeof path - 1] = '\0';
-    char *const arguments[] = {path, option, fd, NULL};
-    execv(path, arguments);
+    strncpy(mode, plan->options->mode, sizeof mode - 1);
+    mode[sizeof mode - 1] = '\0';
+    char *const arguments[] = {path, mode, fd, NULL};
+    execve(path, arguments, plan->environment);
     static const char message[] = "cannot execute the worker program\n";
     (void)!write(2, message, sizeof message - 1);
     _exit(127);
@@ -88,10 +92,35 @@ static int move_up(int fd)
     return moved;
 }
 
-int child_spawn(const char *path, const cpu_set_t *cores, struct child *ret_child)
+/* The environment with other words about devices: in the order of buses, as the topology has them, and those that it is
+ * to see. The strings are those of environ, but for the two in `ret_words`. */
+static char **environment_with(const char *devices, char ret_words[2][ENVIRONMENT_WORD_BYTES])
+{
+    static const char order[] = "CUDA_DEVICE_ORDER=", visible[] = "CUDA_VISIBLE_DEVICES=";
+    size_t count = 0, kept = 0;
+    bool ordered = getenv("CUDA_DEVICE_ORDER") != NULL;
+    while (environ[count])
+        count++;
+    char **changed = calloc(count + 3, sizeof *changed);
+    if (!changed)
+        return NULL;
+    for (size_t i = 0; i < count; i++)
+        if (!devices || strncmp(environ[i], visible, sizeof visible - 1) != 0)
+            changed[kept++] = environ[i];
+    snprintf(ret_words[0], ENVIRONMENT_WORD_BYTES, "%sPCI_BUS_ID", order);
+    snprintf(ret_words[1], ENVIRONMENT_WORD_BYTES, "%s%s", visible, devices ? devices : "");
+    if (!ordered)
+        changed[kept++] = ret_words[0];
+    if (devices)
+        changed[kept++] = ret_words[1];
+    return changed;
+}
+
+int child_spawn(const struct child_options *options, struct child *ret_child)
 {
     int sockets[2] = {-1, -1}, pipes[2] = {-1, -1}, null = -1, result;
-    if (access(path, X_OK) < 0)
+    char words[2][ENVIRONMENT_WORD_BYTES], **environment = NULL;
+    if (access(options->path, X_OK) < 0)
         return -errno;
     if ((result = attach_pair(sockets)) < 0)
         return result;
@@ -106,7 +135,12 @@ int child_spawn(const char *path, const cpu_set_t *cores, struct child *ret_chil
         goto out;
     }
     fcntl(pipes[1], F_SETFL, 0); /* our ends do not block, the child's do */
-    struct plan_of_child plan = {path, cores, sockets[1], pipes[1], null, getpid()};
+    environment = environment_with(options->devices, words);
+    if (!environment) {
+        result = -ENOMEM;
+        goto out;
+    }
+    struct plan_of_child plan = {options, environment, sockets[1], pipes[1], null, getpid()};
     struct child child = {.socket = sockets[0], .output = pipes[0], .pidfd = -1};
     child.pid = clone_with_pidfd(&child.pidfd);
     if (child.pid == 0)
@@ -127,6 +161,7 @@ out:
     }
     if (null >= 0)
         close(null);
+    free(environment);
     return result;
 }
 

@@ -21,9 +21,16 @@ struct child {
 };
 #define CHILD_NONE ((struct child){.pid = 0, .pidfd = -1, .socket = -1, .output = -1})
 
-/* Executes `path --attach 3`, with the other end of a socket pair as descriptor 3, /dev/null as stdin, a process group
- * of its own (a terminal's Ctrl-C is the host's to handle) and `cores` (NULL: all) as its affinity. */
-int child_spawn(const char *path, const cpu_set_t *cores, struct child *ret_child);
+struct child_options {
+    const char *path;
+    const char *mode;       /* "--attach" */
+    const cpu_set_t *cores; /* its affinity; NULL: all */
+    const char *devices;    /* what CUDA_VISIBLE_DEVICES is for it; NULL: as it is */
+};
+
+/* Executes `path MODE 3`, with the other end of a socket pair as descriptor 3, /dev/null as stdin and a process group
+ * of its own (a terminal's Ctrl-C is the host's to handle). */
+int child_spawn(const struct child_options *options, struct child *ret_child);
 
 /* Ends it. The pidfd tells when it is gone. */
 void child_kill(const struct child *child, int signal_number);

@@ -27,6 +27,7 @@ enum {
     FIRST_CHUNKS = 2,      /* made real before a worker starts; more when it asks */
     FUTILE_STARTS_MAX = 3, /* processes of one worker number that died in a row without having become ready */
     IDLE_DEATHS_MAX = 100,
+    DEVICE_FAULTS_MAX = 3,
     ROUNDS_MAX = 32, /* reads from one descriptor before others are looked at */
     EVENTS_MAX = 64,
 };
@@ -146,6 +147,17 @@ static void bury_unwatched(struct process *process)
     process->phase = PHASE_NONE;
 }
 
+static int spawn_process(const struct sheaf_run *run, uint32_t worker, const cpu_set_t *cores, struct child *ret_child)
+{
+    uint32_t device = run->workers[worker].device;
+    char *visible = device != TOPO_NONE ? devices_visible(run->devices->found[device].ordinal) : NULL;
+    struct child_options options = {
+        .path = run->engine->worker_path, .mode = "--attach", .cores = cores, .devices = visible};
+    int result = device != TOPO_NONE && !visible ? -ENOMEM : child_spawn(&options, ret_child);
+    free(visible);
+    return result;
+}
+
 static int start_process(struct supervisor *supervisor, uint32_t worker)
 {
     struct sheaf_run *run = supervisor->run;
@@ -161,7 +173,7 @@ static int start_process(struct supervisor *supervisor, uint32_t worker)
         .message.kind = MESSAGE_ATTACHED, .worker = worker, .generation = process->generation + 1};
     result = tell_shards(supervisor, &attached);
     if (result == 0)
-        result = child_spawn(run->engine->worker_path, kept ? &cores : NULL, &process->child);
+        result = spawn_process(run, worker, kept ? &cores : NULL, &process->child);
     if (result < 0) {
         free(greeting.chunks);
         return result;
@@ -170,6 +182,8 @@ static int start_process(struct supervisor *supervisor, uint32_t worker)
     process->phase = PHASE_STARTING;
     process->generation++;
     process->killed = process->idle = false;
+    process->fault = DEVICE_FAULT_NONE;
+    process->base_bytes = 0;
     process->stopped_ticks = 0;
     process->end = WORKER_CRASHED;
     process->line_bytes = 0;
@@ -234,6 +248,16 @@ static void refused_to_serve(struct supervisor *supervisor, uint32_t worker, con
         give_up(supervisor, reply->status < 0 ? reply->status : SHEAF_E_ENVIRONMENT, reply->line);
 }
 
+/* Its last words: it ends itself, and its death says the rest. */
+static void device_failed(struct process *process, const struct attach_reply *reply)
+{
+    uint32_t kind = ATTACH_FAULT_KIND(reply->number);
+    process->fault =
+        kind <= DEVICE_FAULT_LOST && kind != DEVICE_FAULT_NONE ? (enum device_fault)kind : DEVICE_FAULT_LOST;
+    process->fault_alone = ATTACH_FAULT_ALONE(reply->number);
+    snprintf(process->refusal, sizeof process->refusal, "%.*s", (int)sizeof process->refusal - 1, reply->line);
+}
+
 static void on_socket(struct supervisor *supervisor, uint32_t worker)
 {
     struct process *process = &supervisor->processes[worker];
@@ -250,6 +274,9 @@ static void on_socket(struct supervisor *supervisor, uint32_t worker)
             break;
         case ATTACH_ERROR:
             refused_to_serve(supervisor, worker, &reply);
+            break;
+        case ATTACH_DEVICE_FAULT:
+            device_failed(process, &reply);
             break;
         case ATTACH_REQUEST_DESCRIPTOR:
             answer_descriptor(supervisor, worker, reply.number);
@@ -305,6 +332,10 @@ static void describe_death(struct supervisor *supervisor, struct process *proces
     if (process->killed) {
         death->end = process->end;
         snprintf(death->text, sizeof death->text, "%s", process->why);
+    } else if (process->fault != DEVICE_FAULT_NONE) {
+        death->end = WORKER_DEVICE;
+        death->fault = process->fault;
+        snprintf(death->text, sizeof death->text, "device: %.200s", process->refusal);
     } else if (out_of_memory) {
         death->end = WORKER_OOM;
         snprintf(death->text, sizeof death->text, "the worker was ended by the system for lack of memory");
@@ -320,6 +351,17 @@ static void describe_death(struct supervisor *supervisor, struct process *proces
         death->end = WORKER_CRASHED;
         snprintf(death->text, sizeof death->text, "the worker exited with status %d", WEXITSTATUS(status));
     }
+}
+
+/* A device that fails three times is retired. What a row may have done while it was alone is the row's, and found out
+ * by taking its batch apart; what says that the device is broken, and a device that does not even start, counts. */
+static void count_device_fault(const struct sheaf_run *run, struct process *process, uint32_t worker)
+{
+    if (process->killed || process->fault == DEVICE_FAULT_NONE || run->workers[worker].device == TOPO_NONE)
+        return;
+    if (device_fault_is_device(process->fault) || !process->fault_alone)
+        process->device_faults++;
+    process->retired = process->device_faults >= DEVICE_FAULTS_MAX;
 }
 
 static void on_death(struct supervisor *supervisor, uint32_t worker)
@@ -346,8 +388,9 @@ static void on_death(struct supervisor *supervisor, uint32_t worker)
     }
     atomic_fetch_add_explicit(&run->deaths, 1, memory_order_relaxed);
     run_log(run, 1, "worker %u: %s", worker, death.text);
+    count_device_fault(run, process, worker);
     bool by_us = process->killed && process->end == WORKER_BREACH; /* for what others of its Pool did */
-    if (!was_ready && !by_us && ++process->futile_starts >= FUTILE_STARTS_MAX) {
+    if (!was_ready && !by_us && ++process->futile_starts >= FUTILE_STARTS_MAX && !process->retired) {
         char line[384];
         if (process->refusal[0])
             snprintf(line, sizeof line, "worker %u cannot start: %s", worker, process->refusal);
@@ -390,6 +433,44 @@ static bool count_idle_death(struct supervisor *supervisor, uint32_t worker)
     return true;
 }
 
+/* The rest of the run goes without devices: their workers go on on the host. */
+static void use_host(struct supervisor *supervisor, uint32_t pool)
+{
+    struct sheaf_run *run = supervisor->run;
+    run_log(run, 2, "no device is left: the run goes on on the host");
+    for (uint32_t i = 0; i < run->pool_count[pool]; i++) {
+        uint32_t worker = run->pool_first[pool] + i;
+        struct process *process = &supervisor->processes[worker];
+        run->workers[worker].device = TOPO_NONE;
+        process->retired = false;
+        process->futile_starts = 0;
+        if (process->phase == PHASE_NONE)
+            start_or_give_up(supervisor, worker);
+    }
+}
+
+static void retire_device(struct supervisor *supervisor, uint32_t worker)
+{
+    struct sheaf_run *run = supervisor->run;
+    const struct device_found *device = &run->devices->found[run->workers[worker].device];
+    const char *why = supervisor->processes[worker].refusal;
+    uint32_t pool = run->workers[worker].pool, left = 0;
+    for (uint32_t i = 0; i < run->pool_count[pool]; i++)
+        left += !supervisor->processes[run->pool_first[pool] + i].retired;
+    run_log(run, 2, "device %u (%s) is retired after %u failures, %u left: %s", device->ordinal, device->name,
+            DEVICE_FAULTS_MAX, left, why);
+    if (left > 0)
+        return;
+    if (run->devices->may_use_host) {
+        use_host(supervisor, pool);
+        return;
+    }
+    char line[512];
+    snprintf(line, sizeof line,
+             "no device is left; the last one failed with: %s; --device auto would go on on the host", why);
+    give_up(supervisor, SHEAF_E_ENVIRONMENT, line);
+}
+
 static void replace_recovered(struct supervisor *supervisor)
 {
     struct sheaf_run *run = supervisor->run;
@@ -403,6 +484,10 @@ static void replace_recovered(struct supervisor *supervisor)
         payload_end_lease(run->payload, worker, FIRST_CHUNKS);
         lane_reset(&run->workers[worker].lane);
         process->phase = PHASE_NONE;
+        if (process->retired) {
+            retire_device(supervisor, worker);
+            continue;
+        }
         if (process->futile_starts >= FUTILE_STARTS_MAX)
             continue;
         atomic_fetch_add_explicit(&run->replaced, 1, memory_order_relaxed);

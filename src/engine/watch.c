@@ -94,6 +94,14 @@ static void check_memory(struct process *process, uint64_t bytes, uint64_t limit
                      (unsigned long long)(bytes >> 20), (unsigned long long)(limit >> 20));
 }
 
+/* What a GPU's driver takes for itself before the first row comes is not the worker's doing. */
+static uint64_t allowance(const struct sheaf_run *run, uint32_t worker, struct process *process, uint64_t bytes)
+{
+    if (run->workers[worker].device != TOPO_NONE && process->base_bytes == 0)
+        process->base_bytes = bytes;
+    return process->base_bytes;
+}
+
 void watch_tick(struct sheaf_run *run, struct process *processes)
 {
     uint64_t now_ns = clock_now_ns(), resident = 0;
@@ -108,7 +116,7 @@ void watch_tick(struct sheaf_run *run, struct process *processes)
         if (!process->killed)
             check_stopped(process);
         if (!process->killed)
-            check_memory(process, bytes, run->budget.heap_bytes);
+            check_memory(process, bytes, run->budget.heap_bytes + allowance(run, worker, process, bytes));
     }
     memory_sample(run, resident);
 }

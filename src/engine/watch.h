@@ -32,6 +32,11 @@ struct process {
     uint64_t ready_ns; /* when it said that it was */
     uint32_t grain;    /* the row over its deadline */
     uint64_t number;
+    enum device_fault fault;      /* of its device, in its last words */
+    bool fault_alone;             /* and nothing else ran there */
+    uint32_t device_faults;       /* of the device, over all its processes, that no row is to blame for */
+    bool retired;                 /* no process is started any more */
+    uint64_t base_bytes;          /* private memory when it was first looked at: a driver's, on a device */
     char refusal[256];            /* why it cannot serve, in its own words */
     char why[128];                /* why we killed it */
     _Atomic bool to_blame;        /* the process that died had a row running, or had run some */

@@ -111,7 +111,15 @@ static int index_readers(struct compile *compile)
 static const char *pool_name(const struct compile *compile, uint32_t call)
 {
     const struct sheaf_call *given = &compile->program->steps[compile->call_steps[call]].call;
-    return given->pool ? given->pool : given->name;
+    if (given->pool)
+        return given->pool;
+    return compile->plan->calls[call].device == PLAN_ANY_DEVICE ? "gpu" : given->name;
+}
+
+/* A device has one process, so all Calls for devices share a Pool, whatever they call it. */
+static bool shares_pool(const struct plan_pool *pool, const struct plan_call *call, const char *name)
+{
+    return call->device == pool->device && (call->device != PLAN_NO_DEVICE || strcmp(pool->name, name) == 0);
 }
 
 /* Calls of one Pool name share a Pool. Two rounds, so that Pools with a live Call come first. */
@@ -129,9 +137,10 @@ static int make_pools(struct compile *compile)
                 continue;
             const char *name = pool_name(compile, i);
             uint32_t pool = 0;
-            while (pool < plan->pool_count && strcmp(plan->pools[pool].name, name) != 0)
+            while (pool < plan->pool_count && !shares_pool(&plan->pools[pool], call, name))
                 pool++;
             if (pool == plan->pool_count) {
+                plan->pools[plan->pool_count].device = call->device;
                 plan->pools[plan->pool_count++].name = memory_string(compile->memory, name);
                 if (!plan->pools[pool].name)
                     return compile_no_memory(compile);

@@ -56,6 +56,13 @@ struct plan_domain {
     const char *name; /* of the first Port in it */
 };
 
+/* Calls whose operators have kernels share Pools of their own: a device has one process. */
+enum plan_device {
+    PLAN_NO_DEVICE = 0,
+    PLAN_HOST_DEVICE, /* `place: cpu`: kernels on the CPU, whatever there is */
+    PLAN_ANY_DEVICE,  /* on devices, one process on each; on the host where there are none */
+};
+
 struct plan_call {
     const char *name;
     const struct sheaf_operator *op;
@@ -74,6 +81,7 @@ struct plan_call {
     uint32_t backoff_ms;
     enum sheaf_recovery recovery;
     enum sheaf_place place;
+    enum plan_device device;
     enum sheaf_scope widest_failure;
     uint32_t priority; /* fewest Calls to an output: 0 is nearest. Drain first */
     bool batch;        /* sees the batch as a whole */
@@ -87,6 +95,7 @@ struct plan_pool {
     const char *name;
     uint32_t call_first, call_count; /* into plan.pool_calls */
     uint32_t replicas;               /* largest wanted by its Calls; 0: not said */
+    enum plan_device device;         /* of all its Calls; at most one Pool has each but NO_DEVICE */
 };
 
 struct plan_output {

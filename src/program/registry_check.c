@@ -135,13 +135,16 @@ static int check_operator(const struct check *check, const struct sheaf_operator
 {
     const uint32_t flags_known = SHEAF_OPERATOR_BATCH | SHEAF_OPERATOR_SIDE_EFFECT | SHEAF_OPERATOR_NONDETERMINISTIC |
                                  SHEAF_OPERATOR_STATE_OF_ROW | SHEAF_OPERATOR_STATE_OF_PARENT |
-                                 SHEAF_OPERATOR_ENGINE_CODE | SHEAF_OPERATOR_ONE_SHAPE;
+                                 SHEAF_OPERATOR_ENGINE_CODE | SHEAF_OPERATOR_DEVICE | SHEAF_OPERATOR_ONE_SHAPE;
     if (!op->version || !*op->version || strlen(op->version) > NAME_BYTES_MAX)
         return malformed(check, "no version, or a too long one", NULL);
     if (op->flags & ~flags_known)
         return malformed(check, "unknown flags", NULL);
     if (op->flags & SHEAF_OPERATOR_BATCH ? !op->run_batch : !op->run)
         return malformed(check, op->flags & SHEAF_OPERATOR_BATCH ? "no run_batch" : "no run", NULL);
+    if ((op->flags & SHEAF_OPERATOR_DEVICE) &&
+        (!(op->flags & SHEAF_OPERATOR_BATCH) || op->slots > 1 || op->size < sizeof(*op) || !op->finish_batch))
+        return malformed(check, "DEVICE without BATCH and finish_batch, or with slots", NULL);
     if (op->widest_failure > SHEAF_SCOPE_ROOT)
         return malformed(check, "unknown widest_failure", NULL);
     if (op->slots > SLOTS_MAX || op->batch_rows > 1u << 20 || op->timeout_ms > 24u * 3600 * 1000)

@@ -56,7 +56,8 @@ int compile_settings(struct compile *compile, const struct program_step *step, s
             check_number(compile, step, "backoff_ms", given->given & SHEAF_GIVEN_BACKOFF, given->backoff_ms, DAY_MS);
     if (status == 0)
         status = check_recovery(compile, step);
-    if (status == 0 && given->place == SHEAF_PLACE_GPU)
+    bool on_device = (op->flags & SHEAF_OPERATOR_DEVICE) != 0;
+    if (status == 0 && given->place == SHEAF_PLACE_GPU && !on_device)
         status = compile_refuse(compile, 11, step,
                                 "operator \"%s\" has no device implementation; write \"place: cpu\" or leave it out",
                                 op->name);
@@ -72,5 +73,6 @@ int compile_settings(struct compile *compile, const struct program_step *step, s
     call->backoff_ms = (uint32_t)given->backoff_ms;
     call->recovery = given->recovery;
     call->place = given->place;
+    call->device = !on_device ? PLAN_NO_DEVICE : given->place == SHEAF_PLACE_CPU ? PLAN_HOST_DEVICE : PLAN_ANY_DEVICE;
     return 0;
 }

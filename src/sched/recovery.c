@@ -80,3 +80,12 @@ int sched_failed(struct sched *sched, const struct sched_loss *loss, const uint3
     }
     return 0;
 }
+
+void sched_isolate(struct sched *sched, uint32_t call, const uint32_t *entities, uint32_t count)
+{
+    uint32_t batch = row_new_batch(sched);
+    for (uint32_t i = 0; i < count; i++) {
+        assert(row_at(sched, call, entities[i])->place == ROW_OUT);
+        row_isolate(sched, call, entities[i], batch);
+    }
+}

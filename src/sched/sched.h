@@ -131,6 +131,10 @@ struct sched_loss {
 int sched_failed(struct sched *sched, const struct sched_loss *loss, const uint32_t *entities, uint32_t count,
                  uint64_t now_us, enum sched_verdict *ret_verdicts);
 
+/* Rows that are out and were one batch when something went wrong that may have been another's doing: they go again as
+ * one isolation batch, alone, and nobody is charged. */
+void sched_isolate(struct sched *sched, uint32_t call, const uint32_t *entities, uint32_t count);
+
 /* Charged attempts of a row so far. */
 uint32_t sched_attempt(const struct sched *sched, struct grain grain);
 /* Dispatches made only to isolate culprits. */

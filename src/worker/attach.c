@@ -301,6 +301,13 @@ int attach_send_error(int socket, int status, const char *line)
     return wire_send(socket, &message, NULL, 0);
 }
 
+int attach_send_device_fault(int socket, uint64_t fault, const char *line)
+{
+    struct wire_message message = {.kind = WIRE_DEVICE_FAULT, .number = fault};
+    copy_line(message.line, line);
+    return wire_send(socket, &message, NULL, 0);
+}
+
 int attach_receive_reply(int socket, struct attach_reply *ret_reply)
 {
     struct wire_message message;
@@ -317,6 +324,9 @@ int attach_receive_reply(int socket, struct attach_reply *ret_reply)
         reply.kind = ATTACH_ERROR;
         if (reply.status >= 0)
             reply.status = -EPROTO;
+        break;
+    case WIRE_DEVICE_FAULT:
+        reply.kind = ATTACH_DEVICE_FAULT;
         break;
     case WIRE_WANT_DESCRIPTOR:
         reply.kind = ATTACH_REQUEST_DESCRIPTOR;

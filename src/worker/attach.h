@@ -84,6 +84,10 @@ struct attach_hello {
     enum attach_integrity integrity;
     uint64_t payload_limit_bytes; /* most payload bytes this worker may ever lease; 0: not limited */
     uint64_t heap_limit_bytes;    /* private memory over which the engine ends it; 0: not limited */
+    bool on_device;               /* serves Calls with SHEAF_OPERATOR_DEVICE, on this device: */
+    uint32_t device_backend;      /* enum sheaf_device_backend */
+    uint32_t device_ordinal;      /* of the machine; the process sees it as number 0 */
+    uint32_t pool_workers;        /* processes of its Pool, it too */
     const char *run_id;
     const char *data_path; /* data folder for operators, or NULL */
 
@@ -115,6 +119,7 @@ enum attach_reply_kind {
     ATTACH_READY = 1,          /* every operator is open, the sandbox is closed */
     ATTACH_ERROR,              /* the worker cannot serve: `line` says why; it exits */
     ATTACH_REQUEST_DESCRIPTOR, /* answer with attach_answer_descriptor(socket, number, fd, 0) */
+    ATTACH_DEVICE_FAULT,       /* its device failed: `number` is an ATTACH_FAULT; it exits */
     ATTACH_REQUEST_SEGMENT, /* `number` is a payload segment that was not in the hello: answer with its read-only fd */
 };
 
@@ -143,6 +148,11 @@ void attach_hello_close(struct attach_hello *hello);
 
 int attach_send_ready(int socket);
 int attach_send_error(int socket, int status, const char *line);
+/* The last words of a process whose device failed: an enum device_fault, and whether what ran there ran alone. */
+#define ATTACH_FAULT(kind, alone) ((uint64_t)(kind) | (uint64_t)(alone) << 8)
+#define ATTACH_FAULT_KIND(number) ((uint32_t)((number)&0xff))
+#define ATTACH_FAULT_ALONE(number) (((number) >> 8 & 1) != 0)
+int attach_send_device_fault(int socket, uint64_t fault, const char *line);
 
 /* Asks for the descriptor of a source, blocking until the answer is there. The descriptor is the caller's, read-only.
  */

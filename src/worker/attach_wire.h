@@ -19,7 +19,8 @@ enum wire_kind {
     WIRE_ERROR, /* status, line */
     WIRE_WANT_DESCRIPTOR,
     WIRE_WANT_SEGMENT,
-    WIRE_ANSWER, /* status, number; one descriptor when status is 0 */
+    WIRE_ANSWER,       /* status, number; one descriptor when status is 0 */
+    WIRE_DEVICE_FAULT, /* number: what and how; line */
 };
 
 /* A message travels up to the end of its line, its NUL included. */

@@ -397,6 +397,17 @@ static bool claim_any(struct sheaf_worker *worker)
     return false;
 }
 
+int claim_more(struct sheaf_worker *worker)
+{
+    orders_poll(worker);
+    if (worker->failure < 0)
+        return worker->failure;
+    worker->batch.count = 0;
+    if (!worker->stop && claim_any(worker))
+        return 1;
+    return worker->stop ? SHEAF_E_CLOSED : 0;
+}
+
 int claim_one(struct sheaf_worker *worker, uint32_t index, struct worker_row **ret_row)
 {
     if (worker->free_count == 0 || !claim_call(worker, index, false, 1))

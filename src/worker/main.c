@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The stock worker: `sheaf-worker --attach FD`, started by the engine. Attach, open every operator, seal, READY, then
- * rows until the engine says stop.
+ * rows until the engine says stop. `sheaf-worker --devices` says what devices it could drive.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -11,6 +11,7 @@
 #include <sheaf/worker.h>
 
 #include "worker/attach.h"
+#include "worker/device_worker.h"
 #include "worker/operators.h"
 #include "worker/sandbox.h"
 #include "worker/worker.h"
@@ -87,12 +88,19 @@ static void say_what_is_open(struct sheaf_worker *worker, const struct sandbox_s
         host->log(NULL, 1, "this kernel has no Landlock: seccomp alone keeps operators from files");
 }
 
+static bool has_gpu(const struct sheaf_worker *worker)
+{
+    return worker->hello.on_device && worker->hello.device_backend == SHEAF_DEVICE_CUDA;
+}
+
 static int seal(struct sheaf_worker *worker)
 {
+    bool gpu = has_gpu(worker);
     struct sandbox_options options = {
-        .profile = SANDBOX_CPU,
+        .profile = gpu ? SANDBOX_GPU : SANDBOX_CPU,
         .socket = worker->socket,
-        .heap_bytes = worker->hello.heap_limit_bytes,
+        /* A driver reserves what it likes before the first row; that is not the worker's share. */
+        .heap_bytes = worker->hello.heap_limit_bytes + (gpu ? sandbox_data_bytes() : 0),
     };
     struct sandbox_state state;
     payload_arena_bound_heap(worker->hello.heap_limit_bytes);
@@ -107,7 +115,7 @@ static int seal(struct sheaf_worker *worker)
 static int too_large(const struct sheaf_worker *worker, char *ret_line, size_t line_bytes)
 {
     uint64_t taken = sandbox_data_bytes(), share = worker->hello.heap_limit_bytes;
-    if (share == 0 || taken < share)
+    if (share == 0 || taken < share || has_gpu(worker))
         return 0;
     snprintf(
         ret_line, line_bytes,
@@ -117,30 +125,57 @@ static int too_large(const struct sheaf_worker *worker, char *ret_line, size_t l
     return SHEAF_E_ENVIRONMENT;
 }
 
+/* The device first, whose context operators share; then they; then what the rest of the device's memory is for. A
+ * device that fails is no refusal to serve: the process ends here, and the engine knows why. */
+static int open_all(struct sheaf_worker *worker, struct operators *operators, struct device_worker *on, char *line)
+{
+    bool device = worker->hello.on_device;
+    int status = device ? device_worker_open(worker, on, line) : 0;
+    if (status == 0)
+        status = operators_open(worker, operators, line, ATTACH_LINE_BYTES);
+    if (status == 0 && device)
+        status = device_worker_prepare(on, operators, line);
+    return status;
+}
+
 static int work(struct sheaf_worker *worker)
 {
     char line[ATTACH_LINE_BYTES] = "";
-    struct operators operators;
-    int status = operators_open(worker, &operators, line, sizeof line);
-    if (status < 0) {
-        sheaf_worker_ready(worker, status, line);
-        return status;
-    }
-    status = too_large(worker, line, sizeof line);
+    struct operators operators = {0};
+    struct device_worker on = {0};
+    int status = open_all(worker, &operators, &on, line);
     if (status == 0)
-        status = seal(worker);
-    if (status == SHEAF_E_ENVIRONMENT) {
-        sheaf_worker_ready(worker, status, line);
-    } else if (status < 0) {
+        status = too_large(worker, line, sizeof line);
+    if (status == 0 && (status = seal(worker)) < 0)
         snprintf(line, sizeof line, "the sandbox cannot be closed: %s", strerror(-status));
+    if (status < 0) {
         sheaf_worker_ready(worker, status, line);
     } else {
         status = sheaf_worker_ready(worker, 0, NULL);
         if (status == 0)
-            status = serve(worker, &operators);
+            status = worker->hello.on_device ? device_serve(&on) : serve(worker, &operators);
     }
     operators_close(&operators);
+    device_worker_close(&on);
     return status;
+}
+
+/* What devices there are, for the engine, which touches no driver itself. */
+static int list_devices(void)
+{
+    char line[DEVICE_LINE_BYTES] = "";
+    int count = device_cuda_count(line);
+    if (count < 0)
+        printf("none %s\n", line);
+    for (int ordinal = 0; ordinal < count; ordinal++) {
+        struct device_info info;
+        if (device_cuda_describe((uint32_t)ordinal, &info, line) == 0)
+            printf("device %u %llu %s %s\n", info.ordinal, (unsigned long long)info.memory_bytes, info.bus_id,
+                   info.name);
+        else
+            printf("none %s\n", line);
+    }
+    return fflush(stdout) == 0 ? 0 : 1;
 }
 
 static int parse_descriptor(int argument_count, char **arguments)
@@ -155,6 +190,8 @@ static int parse_descriptor(int argument_count, char **arguments)
 
 int main(int argument_count, char **arguments)
 {
+    if (argument_count >= 2 && strcmp(arguments[1], "--devices") == 0)
+        return list_devices();
     int socket = parse_descriptor(argument_count, arguments);
     if (socket < 0) {
         fprintf(stderr, "usage: sheaf-worker --attach FD (started by the sheaf engine, not by hand)\n");

@@ -60,6 +60,7 @@ static int open_one(struct sheaf_worker *worker, const struct sheaf_worker_call 
         return SHEAF_E_ABI;
     }
     ret_opened->op = op;
+    ret_opened->kernels = plugin->size >= sizeof *plugin ? plugin->kernels : NULL;
     ret_opened->name = call->name;
     if (op->open == NULL)
         return 0;

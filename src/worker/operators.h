@@ -5,10 +5,14 @@
 
 #include <sheaf/worker.h>
 
+struct device_module;
+
 struct opened_operator {
     const struct sheaf_operator *op;
     void *state;
-    const char *name; /* of the Call */
+    const char *name;                    /* of the Call */
+    const struct sheaf_kernels *kernels; /* of its plug-in, or NULL */
+    struct device_module *module;        /* they, on the device of this process */
 };
 
 struct operators {

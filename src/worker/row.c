@@ -204,10 +204,15 @@ struct worker_row *row_make(struct sheaf_worker *worker, struct worker_call *cal
 
 int row_start(struct worker_row *row)
 {
+    return row_start_at(row, now_ns());
+}
+
+int row_start_at(struct worker_row *row, uint64_t at_ns)
+{
     assert(row->phase == ROW_CLAIMED);
     if (row->claim.cancelled || row->unwanted)
         return -ECANCELED;
-    row->started_ns = now_ns();
+    row->started_ns = at_ns;
     int status = claim_page_start(&row->worker->lane.claims, row->claim.row, row->claim.dispatch.grain,
                                   row->claim.dispatch.number, row->started_ns);
     if (status < 0)

@@ -56,7 +56,7 @@ int sandbox_close(const struct sandbox_options *options, struct sandbox_state *r
     int status = sandbox_limit(options);
     if (status < 0)
         return status;
-    status = sandbox_landlock(&state.landlock);
+    status = sandbox_landlock(options, &state.landlock);
     if (status < 0 && status != -ENOSYS && status != -EOPNOTSUPP)
         return status;
     status = sandbox_filter(options); /* last: it denies what the others are made with */

@@ -12,8 +12,10 @@
  *                         others fail with EPERM. Covers threads that `open` started. No call that takes a path and no
  *                         call that makes a descriptor to something outside is on it
  *
- * A profile says which calls are on the list. There is one so far; workers with a device will need a wider one, because
- * drivers open files and map devices as they go.
+ * A profile says which calls are on the list. SANDBOX_CPU is the one above. SANDBOX_GPU is wider by what a GPU's driver
+ * does as it goes: it opens its device files again, talks to them by ioctl, and maps them. Landlock then leaves it the
+ * files of the driver, and no others; where the kernel has no Landlock it can name any file its user may (said in the
+ * log). Connections, other processes and new programs stay closed.
  *
  * SHEAF_SANDBOX=off in the worker's environment leaves all of it open, for debuggers; so does a build with a sanitizer,
  * whose runtime reads files and starts processes.
@@ -28,7 +30,7 @@
  * (-ESRCH). */
 int sandbox_follow_parent(void);
 
-enum sandbox_profile { SANDBOX_CPU };
+enum sandbox_profile { SANDBOX_CPU, SANDBOX_GPU };
 
 struct sandbox_options {
     enum sandbox_profile profile;
@@ -53,7 +55,7 @@ int sandbox_limit(const struct sandbox_options *options);
 /* Private memory as the kernel counts it against RLIMIT_DATA; 0 when it does not say. */
 uint64_t sandbox_data_bytes(void);
 /* 0; -ENOSYS, -EOPNOTSUPP: the kernel has none. */
-int sandbox_landlock(int *ret_version);
+int sandbox_landlock(const struct sandbox_options *options, int *ret_version);
 /* 0; -ENOSYS: the kernel has none. */
 int sandbox_filter(const struct sandbox_options *options);
 

@@ -166,19 +166,31 @@ static int add_self(scmp_filter_ctx filter, int socket)
     return status < 0 ? status : seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
 }
 
+/* What a GPU's driver does besides. That opening ends at its own files is for Landlock. */
+static int add_gpu(scmp_filter_ctx filter)
+{
+    static const int calls[] = {SCMP_SYS(openat),        SCMP_SYS(ioctl),
+                                SCMP_SYS(newfstatat),    SCMP_SYS(statx),
+                                SCMP_SYS(readlink),      SCMP_SYS(readlinkat),
+                                SCMP_SYS(access),        SCMP_SYS(faccessat),
+                                SCMP_SYS(getdents64),    SCMP_SYS(sched_setaffinity),
+                                SCMP_SYS(get_mempolicy), SCMP_SYS(mlock),
+                                SCMP_SYS(munlock)};
+    const struct scmp_arg_cmp any[] = {SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0)};
+    int status = allow(filter, SCMP_SYS(mmap), COUNT(any), any);
+    for (size_t at = 0; at < COUNT(calls) && status == 0; at++)
+        status = allow(filter, calls[at], 0, NULL);
+    return status;
+}
+
 static int add_profile(scmp_filter_ctx filter, const struct sandbox_options *options)
 {
-    int status = -EINVAL;
-    switch (options->profile) {
-    case SANDBOX_CPU:
-        status = add_lists(filter);
-        if (status == 0)
-            status = add_mapping(filter);
-        if (status == 0)
-            status = add_self(filter, options->socket);
-        break;
-    }
-    return status;
+    int status = add_lists(filter);
+    if (status == 0)
+        status = add_mapping(filter);
+    if (status == 0)
+        status = add_self(filter, options->socket);
+    return status == 0 && options->profile == SANDBOX_GPU ? add_gpu(filter) : status;
 }
 
 int sandbox_filter(const struct sandbox_options *options)

@@ -224,6 +224,7 @@ struct worker_row *row_make(struct sheaf_worker *worker, struct worker_call *cal
                             const struct ready_claim *claim);
 /* C5. 0; -ECANCELED: not wanted any more, -EBADMSG: its inputs are damaged: finish it without running it. */
 int row_start(struct worker_row *row);
+int row_start_at(struct worker_row *row, uint64_t at_ns);
 /* C6 and C7 for one row that was run alone. */
 void row_finish(struct worker_row *row, int status, const char *message);
 /* C6 and C7 for rows that were run together. */
@@ -256,6 +257,8 @@ void descriptors_done(struct sheaf_worker *worker);
 int claim_wait(struct sheaf_worker *worker, int timeout_ms);
 /* One more row of Call `index`, without waiting: 1 and a row, or 0. */
 int claim_one(struct sheaf_worker *worker, uint32_t index, struct worker_row **ret_row);
+/* Rows into worker->batch without waiting, while others are at hand: 1; 0: none; SHEAF_E_CLOSED, or worker->failure. */
+int claim_more(struct sheaf_worker *worker);
 /* Whether claim_one would find a row. */
 bool claim_has(struct sheaf_worker *worker, uint32_t index);
 /* Ends the claiming (worker->stop) if a row waits for this worker that must run in a fresh process, and this is none

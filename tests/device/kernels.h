@@ -14,11 +14,13 @@ struct mix_argument {
 };
 unsigned char mix(unsigned char byte, uint64_t salt, uint64_t at);
 
-/* sums[r] = sum of the bytes of row r. */
+/* sums[r] = sum of the lengths[r] bytes at in + offsets[r]. A row that begins with the byte `fault` (0: none) makes its
+ * device fault, on the driver of the tests; elsewhere it kills its process. */
 struct sum_argument {
     const unsigned char *in;
-    const uint64_t *offsets;
+    const uint64_t *offsets, *lengths;
     int64_t *sums;
+    uint64_t fault;
 };
 
 extern const struct sheaf_kernels test_kernels;

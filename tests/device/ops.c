@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plug-in of the tests of devices: the driver of the tests takes its kernels from here. */
+/*
+ * Operators with kernels for the tests of devices. The driver of the tests takes their kernels from here.
+ *
+ *     device_sum   text -> i64     the sum of its bytes; `fault`: texts that begin with this byte make the device fail
+ *     device_mix   text -> bytes   as many bytes, mixed with the root's index; more device memory than it says
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,14 +12,156 @@
 
 #include "tests/device/kernels.h"
 
+struct state {
+    const struct sheaf_host *host;
+    uint64_t fault;
+};
+
+static int open_state(const struct sheaf_open *open, void **ret_state)
+{
+    struct state *state = calloc(1, sizeof *state);
+    if (!state)
+        return -ENOMEM;
+    state->host = open->host;
+    state->fault = open->option_count > 0 ? (uint64_t)open->options[0].i64 : 0;
+    *ret_state = state;
+    return 0;
+}
+
+static void close_state(void *state)
+{
+    free(state);
+}
+
+static int sum_run(void *cookie, const struct sheaf_batch *batch, char *message)
+{
+    const struct state *state = cookie;
+    const struct sheaf_device_input *in = &batch->inputs[0];
+    size_t bytes = batch->row_count * sizeof(int64_t);
+    struct sum_argument argument = {.in = in->base,
+                                    .offsets = in->device_offsets,
+                                    .lengths = in->device_lengths,
+                                    .sums = batch->device->alloc(batch, bytes),
+                                    .fault = state->fault};
+    struct sheaf_grid grid = {.blocks = {batch->row_count, 1, 1}, .threads = {256, 1, 1}};
+    if (!argument.sums)
+        return -ENOMEM;
+    int status = batch->device->launch(batch, "test_sum", &grid, &argument);
+    int64_t *sums = status == 0 ? malloc(bytes) : NULL;
+    if (!sums)
+        return status < 0 ? status : -ENOMEM;
+    *batch->cookie = sums;
+    return batch->device->fetch(batch, sums, argument.sums, bytes);
+}
+
+static int sum_finish(void *cookie, const struct sheaf_batch *batch, char *message)
+{
+    const struct state *state = cookie;
+    int64_t *sums = *batch->cookie;
+    for (uint32_t row = 0; row < batch->row_count; row++) {
+        struct sheaf_value value = {.kind = SHEAF_I64, .i64 = sums[row]};
+        state->host->answer(batch->rows[row], &value, 1);
+    }
+    free(sums);
+    return 0;
+}
+
+/* Results go straight to the memory of their rows. */
+static int mix_run(void *cookie, const struct sheaf_batch *batch, char *message)
+{
+    const struct state *state = cookie;
+    const struct sheaf_device_input *in = &batch->inputs[0];
+    const struct sheaf_device *device = batch->device;
+    uint64_t rows = batch->row_count, end = in->offsets[rows - 1] + in->lengths[rows - 1];
+    uint64_t *salts = calloc(2 * rows + 1, sizeof *salts), *offsets = salts + rows;
+    unsigned char *out = device->alloc(batch, end);
+    uint64_t *on_device = device->alloc(batch, (2 * rows + 1) * sizeof *salts);
+    void **results = calloc(rows, sizeof *results);
+    int status = salts && out && on_device && results ? 0 : -ENOMEM;
+    for (uint32_t row = 0; row < rows && status == 0; row++) {
+        salts[row] = batch->rows[row]->coordinate[0];
+        offsets[row] = in->offsets[row];
+        results[row] = state->host->alloc(batch->rows[row], in->lengths[row]);
+        status = results[row] ? device->fetch(batch, results[row], out + offsets[row], in->lengths[row]) : -ENOSPC;
+    }
+    if (status == 0) {
+        offsets[rows] = end;
+        status = device->upload(batch, on_device, salts, (2 * rows + 1) * sizeof *salts);
+    }
+    struct mix_argument argument = {in->base, out, on_device + rows, on_device};
+    struct sheaf_grid grid = {.blocks = {batch->row_count, 1, 1}, .threads = {256, 1, 1}};
+    if (status == 0)
+        status = device->launch(batch, "test_mix", &grid, &argument);
+    free(salts);
+    *batch->cookie = results;
+    if (status < 0)
+        free(results);
+    return status;
+}
+
+static int mix_finish(void *cookie, const struct sheaf_batch *batch, char *message)
+{
+    const struct state *state = cookie;
+    void **results = *batch->cookie;
+    for (uint32_t row = 0; row < batch->row_count; row++) {
+        struct sheaf_value value = {
+            .kind = SHEAF_BYTES, .data = results[row], .length_bytes = batch->inputs[0].lengths[row]};
+        state->host->answer(batch->rows[row], &value, 1);
+    }
+    free(results);
+    return 0;
+}
+
+static const struct sheaf_port text[] = {{"text", SHEAF_TEXT, 0, NULL}}, sum[] = {{"sum", SHEAF_I64, 0, NULL}},
+                               mixed[] = {{"mixed", SHEAF_BYTES, 0, NULL}};
+static const struct sheaf_option options[] = {{.name = "fault",
+                                               .type = SHEAF_OPTION_I64,
+                                               .fallback = {.type = SHEAF_OPTION_I64},
+                                               .max = 255,
+                                               .summary = "the first byte of rows that make the device fail"}};
+
+static const struct sheaf_operator operators[] = {
+    {.size = sizeof(struct sheaf_operator),
+     .flags = SHEAF_OPERATOR_BATCH | SHEAF_OPERATOR_DEVICE,
+     .name = "device_sum",
+     .version = "1",
+     .summary = "sums bytes on a device",
+     .inputs = text,
+     .outputs = sum,
+     .options = options,
+     .input_count = 1,
+     .output_count = 1,
+     .option_count = 1,
+     .open = open_state,
+     .close = close_state,
+     .run_batch = sum_run,
+     .finish_batch = sum_finish},
+    {.size = sizeof(struct sheaf_operator),
+     .flags = SHEAF_OPERATOR_BATCH | SHEAF_OPERATOR_DEVICE,
+     .name = "device_mix",
+     .version = "1",
+     .summary = "mixes bytes on a device",
+     .inputs = text,
+     .outputs = mixed,
+     .input_count = 1,
+     .output_count = 1,
+     .open = open_state,
+     .close = close_state,
+     .run_batch = mix_run,
+     .finish_batch = mix_finish},
+};
+
 SHEAF_API const struct sheaf_plugin *sheaf_plugin(uint32_t host_abi);
 
 const struct sheaf_plugin *sheaf_plugin(uint32_t host_abi)
 {
+    static const struct sheaf_operator *const table[] = {&operators[0], &operators[1]};
     static const struct sheaf_plugin plugin = {.size = sizeof plugin,
                                                .abi = SHEAF_OPERATOR_ABI,
                                                .name = "device_test",
                                                .version = "1",
+                                               .operators = table,
+                                               .operator_count = 2,
                                                .kernels = &test_kernels};
     return host_abi == SHEAF_OPERATOR_ABI ? &plugin : NULL;
 }

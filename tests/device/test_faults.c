@@ -28,7 +28,7 @@ static int launch_and_wait(struct device *device)
     uint64_t offsets[2] = {0};
     struct sheaf_grid grid = {.blocks = {1, 1, 1}, .threads = {1, 1, 1}};
     none.in = (const unsigned char *)"";
-    none.offsets = offsets;
+    none.offsets = none.lengths = offsets;
     none.sums = (int64_t[]){0};
     assert_int_equal(device_stream_create(device, &stream), 0);
     assert_int_equal(device_module_load(device, &test_kernels, &module), 0);

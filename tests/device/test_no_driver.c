@@ -31,13 +31,14 @@ static void put_batch(struct device *device, struct device_module *module, struc
 {
     struct pipeline_batch *batch = pipeline_begin(pipeline);
     static unsigned char back[BYTES];
-    static const uint64_t offsets[2] = {0, BYTES};
+    static const uint64_t offsets[1], lengths[1] = {BYTES};
     static int64_t sum;
     device_address in;
     assert_int_equal(pipeline_place(batch, BYTES, &in), 0);
     assert_int_equal(pipeline_copy_in(batch, in, bytes, BYTES), 0);
     assert_int_equal(pipeline_start(batch), 0);
-    struct sum_argument argument = {(const unsigned char *)(uintptr_t)in, offsets, &sum};
+    struct sum_argument argument = {
+        .in = (const unsigned char *)(uintptr_t)in, .offsets = offsets, .lengths = lengths, .sums = &sum};
     struct sheaf_grid grid = {.blocks = {1, 1, 1}, .threads = {1, 1, 1}};
     assert_int_equal(device_launch(device, pipeline_stream(batch), module, "test_sum", &grid, &argument), 0);
     assert_int_equal(pipeline_fetch(batch, back, in, BYTES), 0);

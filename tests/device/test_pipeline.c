@@ -150,22 +150,26 @@ static void run_batch(struct bench *bench, struct expected *batch)
 {
     struct pipeline_batch *flight = pipeline_begin(bench->pipeline);
     uint64_t offsets[ROWS_MAX + 1] = {0};
-    device_address in, out, on_device, salts, sums;
+    device_address in, out, on_device, lengths, salts, sums;
     assert_non_null(flight);
     for (uint32_t row = 0; row < batch->rows; row++)
         offsets[row + 1] = offsets[row] + batch->bytes[row];
     assert_int_equal(pipeline_place(flight, offsets[batch->rows], &in), 0);
     assert_int_equal(pipeline_place(flight, offsets[batch->rows], &out), 0);
     assert_int_equal(pipeline_place(flight, sizeof offsets, &on_device), 0);
+    assert_int_equal(pipeline_place(flight, sizeof batch->bytes, &lengths), 0);
     assert_int_equal(pipeline_place(flight, sizeof batch->salts, &salts), 0);
     assert_int_equal(pipeline_place(flight, sizeof batch->sums, &sums), 0);
     copy_rows(flight, batch, in, offsets);
     assert_int_equal(pipeline_upload(flight, on_device, offsets, (batch->rows + 1) * sizeof *offsets), 0);
+    assert_int_equal(pipeline_upload(flight, lengths, batch->bytes, batch->rows * sizeof *batch->bytes), 0);
     assert_int_equal(pipeline_upload(flight, salts, batch->salts, batch->rows * sizeof *batch->salts), 0);
     struct mix_argument mixing = {(const unsigned char *)(uintptr_t)in, (unsigned char *)(uintptr_t)out,
                                   (const uint64_t *)(uintptr_t)on_device, (const uint64_t *)(uintptr_t)salts};
-    struct sum_argument summing = {(const unsigned char *)(uintptr_t)in, (const uint64_t *)(uintptr_t)on_device,
-                                   (int64_t *)(uintptr_t)sums};
+    struct sum_argument summing = {.in = (const unsigned char *)(uintptr_t)in,
+                                   .offsets = (const uint64_t *)(uintptr_t)on_device,
+                                   .lengths = (const uint64_t *)(uintptr_t)lengths,
+                                   .sums = (int64_t *)(uintptr_t)sums};
     struct sheaf_grid grid = {.blocks = {batch->rows, 1, 1}, .threads = {256, 1, 1}};
     struct device_stream *stream = pipeline_stream(flight);
     assert_int_equal(device_launch(bench->device, stream, bench->module, "test_mix", &grid, &mixing), 0);

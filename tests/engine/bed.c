@@ -59,14 +59,16 @@ int bed_setup(void **state)
 {
     struct bed *bed = calloc(1, sizeof *bed);
     struct sheaf_error error = SHEAF_ERROR_INIT;
-    const char *plugins[] = {getenv("SHEAF_CONFORMANCE_OPS"), getenv("SHEAF_ENGINE_OPS")};
+    const char *plugins[] = {getenv("SHEAF_CONFORMANCE_OPS"), getenv("SHEAF_ENGINE_OPS"), getenv("SHEAF_DEVICE_OPS")};
     assert_non_null(bed);
     bed->workers = 2;
     bed->memory_bytes = UINT64_C(2) << 30;
     bed->log_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_init(&bed->lock, NULL);
     assert_int_equal(sheaf_registry_create(&bed->registry), 0);
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 3; i++) {
+        if (i == 2 && !plugins[i])
+            continue; /* only where devices are tested */
         assert_non_null(plugins[i]);
         if (sheaf_registry_load(bed->registry, plugins[i], &error) < 0)
             fail_msg("%s", error.message);
@@ -168,6 +170,7 @@ int bed_try_open(struct bed *bed, const char *program, struct sheaf_error *error
                                            .memory_bytes = bed->memory_bytes,
                                            .worker_path = bed->worker_path,
                                            .root_window = bed->window,
+                                           .device = bed->device,
                                            .cookie = bed,
                                            .log = on_log};
     compile(bed, program);

@@ -29,6 +29,7 @@ struct bed {
     uint64_t memory_bytes;
     const char *worker_path;
     struct sheaf_run_options run_options;
+    const char *device;
     int descriptors_before;
     char *ledger; /* of the run closed last */
     /* What workers logged, by the threads of the engine. */

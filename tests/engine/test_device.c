@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Calls for devices under the whole engine: on the host, and on the driver of the tests with one device and eight, with
+ * random delays and with everything that can go wrong. What comes out is what the host gives, and nothing is lost.
+ * SHEAF_TEST_SEED repeats a run.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/engine/bed.h"
+
+enum { ROOTS = 160, FAULTY_LETTER = 'z' };
+
+#define PROGRAM(more)                                                                                                  \
+    "sources: {s: i64}\noutputs: [y]\nsteps:\n- {call: b, op: blob, in: s, out: t}\n"                                  \
+    "- {call: d, op: device_sum, in: t, out: y, batch: 8" more "}\n"
+
+struct answers {
+    int64_t sums[ROOTS];
+    enum sheaf_class classes[ROOTS];
+    char causes[ROOTS][128];
+    uint64_t ok, failed;
+};
+
+static char letter_of(int64_t number)
+{
+    return (char)('a' + number % 26);
+}
+
+static void take_sum(void *cookie, const struct sheaf_result *result, const struct sheaf_result_info *info)
+{
+    struct answers *answers = cookie;
+    struct sheaf_item item = bed_item(result, 0, 0);
+    assert_true(info->root < ROOTS);
+    answers->classes[info->root] = info->class_id;
+    snprintf(answers->causes[info->root], sizeof answers->causes[0], "%s", item.cause);
+    answers->ok += info->status == SHEAF_ROOT_OK;
+    answers->failed += info->status == SHEAF_ROOT_FAILED;
+    answers->sums[info->root] = info->status == SHEAF_ROOT_OK ? item.value.i64 : -1;
+}
+
+static uint64_t seed(void)
+{
+    static uint64_t value;
+    const char *text = getenv("SHEAF_TEST_SEED");
+    if (value == 0) {
+        value = text ? strtoull(text, NULL, 0) : (uint64_t)time(NULL);
+        print_message("SHEAF_TEST_SEED=%llu\n", (unsigned long long)value);
+    }
+    return value;
+}
+
+/* Mostly short texts, some that go to the device straight from where they lie. */
+static void make_numbers(int64_t *numbers)
+{
+    uint64_t random = seed();
+    for (int i = 0; i < ROOTS; i++) {
+        random = random * UINT64_C(6364136223846793005) + 1442695040888963407u;
+        numbers[i] = 1 + (int64_t)((random >> 33) % (i % 16 == 0 ? 400000 : 3000));
+    }
+}
+
+static void check_sums(const struct answers *answers, const int64_t *numbers)
+{
+    assert_int_equal(answers->ok + answers->failed, ROOTS);
+    for (int i = 0; i < ROOTS; i++)
+        if (answers->classes[i] == SHEAF_CLASS_NONE)
+            assert_int_equal(answers->sums[i], numbers[i] * letter_of(numbers[i]));
+}
+
+/* ---- what the driver is like ---- */
+
+static const char *const variables[] = {
+    "SHEAF_FAKE_CUDA_DEVICES", "SHEAF_FAKE_CUDA_SEED",  "SHEAF_FAKE_CUDA_DELAY_US",  "SHEAF_FAKE_CUDA_ERRORS",
+    "SHEAF_FAKE_CUDA_STATE",   "SHEAF_FAKE_CUDA_TIMES", "SHEAF_FAKE_CUDA_READ_ONLY", "SHEAF_FAKE_CUDA_TRACE"};
+
+static char state_path[] = "/tmp/sheaf-fake-cuda-XXXXXX";
+
+static void set_number(const char *variable, uint64_t value)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%llu", (unsigned long long)value);
+    setenv(variable, text, 1);
+}
+
+static int device_setup(void **state)
+{
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
+        unsetenv(variables[i]);
+    snprintf(state_path, sizeof state_path, "/tmp/sheaf-fake-cuda-XXXXXX");
+    int fd = mkstemp(state_path);
+    assert_true(fd >= 0);
+    close(fd);
+    setenv("SHEAF_FAKE_CUDA_STATE", state_path, 1);
+    setenv("SHEAF_FAKE_CUDA_TIMES", "30000:20000:5000:0:0", 1);
+    return bed_setup(state);
+}
+
+static int device_teardown(void **state)
+{
+    unlink(state_path);
+    return bed_teardown(state);
+}
+
+/* A run whose every row must be right; failures only where `faulty` rows are. */
+static void run_all(struct bed *bed, const char *program, struct answers *answers)
+{
+    int64_t numbers[ROOTS];
+    make_numbers(numbers);
+    *answers = (struct answers){0};
+    bed_open(bed, program);
+    bed_drive(bed, numbers, ROOTS, take_sum, answers);
+    bed_close(bed);
+    check_sums(answers, numbers);
+}
+
+static void run_right(struct bed *bed, const char *program)
+{
+    struct answers answers;
+    run_all(bed, program, &answers);
+    assert_int_equal(answers.ok, ROOTS);
+}
+
+/* ---- where Calls run ---- */
+
+static void test_host(void **state)
+{
+    struct bed *bed = *state;
+    bed_listen(bed, "run on the host: as asked for");
+    bed->device = "host";
+    run_right(bed, PROGRAM(""));
+    assert_int_equal(bed_heard(bed, "run on the host: as asked for"), 1);
+    assert_int_equal(bed_number(bed, NULL, "worker_deaths"), 0);
+}
+
+static void test_devices(void **state)
+{
+    struct bed *bed = *state;
+    bed_listen(bed, "MiB, 0000:");
+    bed->device = "cuda";
+    for (uint32_t devices = 1; devices <= 8; devices *= 8) {
+        uint64_t before = bed_heard(bed, "MiB, 0000:");
+        set_number("SHEAF_FAKE_CUDA_DEVICES", devices);
+        run_right(bed, PROGRAM(""));
+        assert_int_equal(bed_heard(bed, "MiB, 0000:") - before, devices);
+        assert_int_equal(bed_number(bed, NULL, "worker_deaths"), 0);
+    }
+}
+
+static void test_chosen_devices(void **state)
+{
+    struct bed *bed = *state;
+    struct sheaf_error error = SHEAF_ERROR_INIT;
+    bed_listen(bed, "MiB, 0000:");
+    bed->device = "cuda:5,2";
+    run_right(bed, PROGRAM(""));
+    assert_int_equal(bed_heard(bed, "MiB, 0000:"), 2);
+    bed->device = "cuda:8";
+    assert_int_equal(bed_try_open(bed, PROGRAM(""), &error), SHEAF_E_ENVIRONMENT);
+    assert_non_null(strstr(error.message, "cuda:8"));
+    bed->device = "tpu";
+    assert_int_equal(bed_try_open(bed, PROGRAM(""), &error), SHEAF_E_USAGE);
+}
+
+/* On the CPU although there are devices, beside Calls that use them. */
+static void test_place(void **state)
+{
+    struct bed *bed = *state;
+    set_number("SHEAF_FAKE_CUDA_DEVICES", 1);
+    setenv("SHEAF_FAKE_CUDA_ERRORS", "*:cuLaunchKernel:1+:700", 1);
+    run_right(bed, PROGRAM(", place: cpu"));
+    assert_int_equal(bed_number(bed, NULL, "worker_deaths"), 0);
+}
+
+static void test_no_driver(void **state)
+{
+    struct bed *bed = *state;
+    struct sheaf_error error = SHEAF_ERROR_INIT;
+    char *path = strdup(getenv("LD_LIBRARY_PATH"));
+    unsetenv("LD_LIBRARY_PATH");
+    bed_listen(bed, "run on the host: no NVIDIA driver");
+    bed->device = "auto";
+    run_right(bed, PROGRAM(""));
+    assert_int_equal(bed_heard(bed, "run on the host: no NVIDIA driver"), 1);
+    bed->device = "cuda";
+    assert_int_equal(bed_try_open(bed, PROGRAM(""), &error), SHEAF_E_ENVIRONMENT);
+    assert_non_null(strstr(error.message, "libcuda.so.1"));
+    setenv("LD_LIBRARY_PATH", path, 1);
+    free(path);
+}
+
+static void test_delays(void **state)
+{
+    struct bed *bed = *state;
+    bed->device = "cuda";
+    for (uint64_t round = 0; round < 3; round++) {
+        set_number("SHEAF_FAKE_CUDA_DEVICES", round == 0 ? 1 : 8);
+        set_number("SHEAF_FAKE_CUDA_SEED", seed() + round);
+        set_number("SHEAF_FAKE_CUDA_DELAY_US", 400);
+        set_number("SHEAF_FAKE_CUDA_READ_ONLY", round != 1);
+        setenv("SHEAF_FAKE_CUDA_TIMES", "1000:1000:1000:0:0", 1);
+        run_right(bed, PROGRAM(""));
+        assert_int_equal(bed_number(bed, NULL, "worker_deaths"), 0);
+    }
+}
+
+/* ---- faults ---- */
+
+/* One fault each, at a moment of the seed's choosing: no row is to blame, and none is lost. */
+static void test_one_fault(void **state)
+{
+    static const struct {
+        const char *function;
+        int calls, error;
+    } faults[] = {{"cuLaunchKernel", 8, 700},        {"cuLaunchKernel", 8, 719}, {"cuMemcpyHtoDAsync", 16, 214},
+                  {"cuEventSynchronize", 8, 999},    {"cuLaunchKernel", 8, 702}, {"cuMemcpyDtoHAsync", 8, 214},
+                  {"cuStreamWaitEvent", 16, 999},    {"cuEventRecord", 20, 700}, {"cuMemAlloc", 1, 2},
+                  {"cuDevicePrimaryCtxRetain", 1, 2}};
+    struct bed *bed = *state;
+    bed->device = "cuda";
+    set_number("SHEAF_FAKE_CUDA_DEVICES", 1 + seed() % 2);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        char text[96];
+        snprintf(text, sizeof text, "0:%s:%d:%d", faults[i].function, 1 + (int)(seed() / 7 % (uint64_t)faults[i].calls),
+                 faults[i].error);
+        assert_int_equal(truncate(state_path, 0), 0);
+        setenv("SHEAF_FAKE_CUDA_ERRORS", text, 1);
+        print_message("%s\n", text);
+        run_right(bed, PROGRAM(""));
+    }
+}
+
+/* A kernel that does not end: its process is ended at the deadline. */
+static void test_a_kernel_that_hangs(void **state)
+{
+    struct bed *bed = *state;
+    bed->device = "cuda";
+    set_number("SHEAF_FAKE_CUDA_DEVICES", 1);
+    setenv("SHEAF_FAKE_CUDA_ERRORS", "0:cuLaunchKernel:4:hang", 1);
+    run_right(bed, PROGRAM(", timeout_ms: 300"));
+    assert_true(bed_number(bed, NULL, "worker_deaths") >= 1);
+}
+
+/* Rows that make the device fail are found, each by itself, and the others come through; the device is not retired for
+ * what they do. */
+static void test_rows_that_fault(void **state)
+{
+    struct bed *bed = *state;
+    struct answers answers;
+    int64_t numbers[ROOTS];
+    uint64_t guilty = 0;
+    bed_listen(bed, "is retired");
+    bed->device = "cuda";
+    set_number("SHEAF_FAKE_CUDA_DEVICES", 2);
+    make_numbers(numbers);
+    run_all(bed, PROGRAM(", with: {fault: 122}"), &answers);
+    for (int i = 0; i < ROOTS; i++) {
+        bool faulty = letter_of(numbers[i]) == FAULTY_LETTER;
+        guilty += faulty;
+        if (answers.classes[i] != (faulty ? SHEAF_CLASS_GPU : SHEAF_CLASS_NONE))
+            fail_msg("root %d of %lld: class %d: %s", i, (long long)numbers[i], (int)answers.classes[i],
+                     answers.causes[i]);
+    }
+    assert_int_equal(answers.failed, guilty);
+}
+
+/* ---- devices that are no use ---- */
+
+/* Roots, as many as it takes until the log says it: all of them are right. */
+static void run_until_heard(struct bed *bed, const char *words)
+{
+    struct sheaf_event event = {0};
+    bool closed = false;
+    for (int64_t number = 1; event.kind != SHEAF_EVENT_END; number++) {
+        bool heard = bed_heard(bed, words) > 0;
+        if (!heard && bed_submit(bed, &number, 1) < 0)
+            number--;
+        if (heard && !closed)
+            sheaf_run_close_input(bed->run);
+        closed = heard;
+        event = heard ? bed_next(bed) : bed_poll(bed);
+        assert_int_not_equal(event.kind, SHEAF_EVENT_FATAL);
+        if (event.kind != SHEAF_EVENT_ROOT)
+            continue;
+        struct sheaf_result_info info = {.size = sizeof info};
+        sheaf_result_info(event.result, &info);
+        assert_int_equal(info.status, SHEAF_ROOT_OK);
+        assert_int_equal(bed_item(event.result, 0, 0).value.i64, (int64_t)info.tag * letter_of((int64_t)info.tag));
+        sheaf_result_acknowledge(event.result);
+    }
+}
+
+static void test_a_broken_device_is_retired(void **state)
+{
+    struct bed *bed = *state;
+    bed_listen(bed, "is retired after 3 failures");
+    bed->device = "cuda";
+    set_number("SHEAF_FAKE_CUDA_DEVICES", 2);
+    setenv("SHEAF_FAKE_CUDA_ERRORS", "1:cuLaunchKernel:1+:214", 1);
+    bed_open(bed, PROGRAM(""));
+    run_until_heard(bed, "is retired after 3 failures");
+    bed_close(bed);
+    assert_int_equal(bed_heard(bed, "is retired after 3 failures"), 1);
+}
+
+static void test_on_to_the_host(void **state)
+{
+    struct bed *bed = *state;
+    bed_listen(bed, "is retired after 3 failures");
+    bed_listen(bed, "goes on on the host");
+    bed->device = "auto";
+    set_number("SHEAF_FAKE_CUDA_DEVICES", 2);
+    setenv("SHEAF_FAKE_CUDA_ERRORS", "*:cuLaunchKernel:2+:999", 1);
+    run_right(bed, PROGRAM(""));
+    assert_int_equal(bed_heard(bed, "is retired after 3 failures"), 2);
+    assert_int_equal(bed_heard(bed, "goes on on the host"), 1);
+}
+
+/* Where the host is not allowed the run ends, and says why. */
+static void test_no_device_is_left(void **state)
+{
+    struct bed *bed = *state;
+    struct sheaf_event event = {0};
+    bed->device = "cuda";
+    set_number("SHEAF_FAKE_CUDA_DEVICES", 1);
+    setenv("SHEAF_FAKE_CUDA_ERRORS", "*:cuLaunchKernel:2+:214", 1);
+    bed_open(bed, PROGRAM(""));
+    for (int64_t number = 0; number < 60; number++)
+        assert_int_equal(bed_submit(bed, &number, 1), 0);
+    do {
+        event = bed_next(bed);
+        if (event.kind == SHEAF_EVENT_ROOT)
+            sheaf_result_acknowledge(event.result);
+    } while (event.kind != SHEAF_EVENT_FATAL);
+    assert_non_null(strstr(event.message, "no device is left"));
+    assert_non_null(strstr(event.message, "CUDA_ERROR_ECC_UNCORRECTABLE"));
+    bed_close(bed);
+}
+
+/* ---- how busy they are: modelled times, no measurement ---- */
+
+enum { BUSY_DEVICES = 8, BUSY_ROOTS = 1920, SPANS_MAX = 4096 };
+
+struct span {
+    uint64_t start_ns, end_ns;
+};
+
+struct trace {
+    struct span kernels[BUSY_DEVICES][SPANS_MAX], copies[BUSY_DEVICES][SPANS_MAX];
+    uint32_t kernel_count[BUSY_DEVICES], copy_count[BUSY_DEVICES];
+};
+
+static struct trace *read_trace(const char *path)
+{
+    struct trace *trace = calloc(1, sizeof *trace);
+    FILE *file = fopen(path, "re");
+    unsigned device;
+    char engine[8];
+    unsigned long long start_ns, end_ns, bytes;
+    assert_true(trace && file);
+    while (fscanf(file, "%u %7s %llu %llu %llu", &device, engine, &start_ns, &end_ns, &bytes) == 5) {
+        bool kernel = strcmp(engine, "kernel") == 0;
+        uint32_t *count = kernel ? &trace->kernel_count[device] : &trace->copy_count[device];
+        assert_true(device < BUSY_DEVICES && *count < SPANS_MAX);
+        (kernel ? trace->kernels : trace->copies)[device][(*count)++] = (struct span){start_ns, end_ns};
+    }
+    fclose(file);
+    return trace;
+}
+
+static uint64_t overlap_ns(const struct span *a, const struct span *b)
+{
+    uint64_t start_ns = a->start_ns > b->start_ns ? a->start_ns : b->start_ns;
+    uint64_t end_ns = a->end_ns < b->end_ns ? a->end_ns : b->end_ns;
+    return end_ns > start_ns ? end_ns - start_ns : 0;
+}
+
+/* From when every device has begun to when the first has nothing more to do. */
+static struct span steady_phase(const struct trace *trace)
+{
+    enum { RAMP = 3 };
+    struct span steady = {0, UINT64_MAX};
+    for (uint32_t device = 0; device < BUSY_DEVICES; device++) {
+        uint32_t count = trace->kernel_count[device];
+        assert_true(count > 2 * RAMP);
+        const struct span *first = &trace->kernels[device][RAMP], *last = &trace->kernels[device][count - RAMP];
+        steady.start_ns = first->start_ns > steady.start_ns ? first->start_ns : steady.start_ns;
+        steady.end_ns = last->end_ns < steady.end_ns ? last->end_ns : steady.end_ns;
+    }
+    assert_true(steady.end_ns > steady.start_ns);
+    return steady;
+}
+
+static double busy_share(const struct trace *trace, uint32_t device, const struct span *steady)
+{
+    uint64_t busy_ns = 0;
+    for (uint32_t i = 0; i < trace->kernel_count[device]; i++)
+        busy_ns += overlap_ns(&trace->kernels[device][i], steady);
+    return (double)busy_ns / (double)(steady->end_ns - steady->start_ns);
+}
+
+/* The share of the time of copies in which the device's kernels ran. */
+static double hidden_share(const struct trace *trace, uint32_t device, const struct span *steady)
+{
+    uint64_t all_ns = 0, hidden_ns = 0;
+    for (uint32_t i = 0; i < trace->copy_count[device]; i++) {
+        const struct span *copy = &trace->copies[device][i];
+        if (copy->start_ns < steady->start_ns || copy->end_ns > steady->end_ns)
+            continue;
+        all_ns += copy->end_ns - copy->start_ns;
+        for (uint32_t j = 0; j < trace->kernel_count[device]; j++)
+            hidden_ns += overlap_ns(copy, &trace->kernels[device][j]);
+    }
+    return all_ns > 0 ? (double)hidden_ns / (double)all_ns : 0;
+}
+
+static void take_any(void *cookie, const struct sheaf_result *result, const struct sheaf_result_info *info)
+{
+    assert_int_equal(info->status, SHEAF_ROOT_OK);
+    assert_int_equal(bed_item(result, 0, 0).value.i64, (int64_t)info->tag * letter_of((int64_t)info->tag));
+}
+
+/* Eight devices whose kernels take 60 ms and whose copies take 15 ms each way, in modelled time: every one is busy in
+ * the steady phase, and copies are hidden behind kernels. */
+static void test_every_device_is_busy(void **state)
+{
+    struct bed *bed = *state;
+    int64_t *numbers = calloc(BUSY_ROOTS, sizeof *numbers);
+    char path[] = "/tmp/sheaf-fake-trace-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0 && numbers);
+    close(fd);
+    for (int i = 0; i < BUSY_ROOTS; i++)
+        numbers[i] = 100 + i;
+    setenv("SHEAF_FAKE_CUDA_TIMES", "15000000:60000000:15000000:0:0", 1);
+    setenv("SHEAF_FAKE_CUDA_TRACE", path, 1);
+    bed->device = "cuda";
+    bed->window = BUSY_ROOTS;
+    bed_open(bed, PROGRAM(""));
+    bed_drive(bed, numbers, BUSY_ROOTS, take_any, NULL);
+    bed_close(bed);
+    unsetenv("SHEAF_FAKE_CUDA_TRACE");
+    struct trace *trace = read_trace(path);
+    struct span steady = steady_phase(trace);
+    print_message("modelled: steady phase of %.3f s\n", (double)(steady.end_ns - steady.start_ns) / 1e9);
+    for (uint32_t device = 0; device < BUSY_DEVICES; device++) {
+        double busy = busy_share(trace, device, &steady), hidden = hidden_share(trace, device, &steady);
+        print_message("modelled: device %u: %u kernels, busy %.4f, copies behind kernels %.4f\n", device,
+                      trace->kernel_count[device], busy, hidden);
+        assert_true(busy >= 0.98);
+        assert_true(hidden >= 0.9);
+    }
+    unlink(path);
+    free(trace);
+    free(numbers);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, device_setup, device_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_host),
+        TEST(test_devices),
+        TEST(test_chosen_devices),
+        TEST(test_place),
+        TEST(test_no_driver),
+        TEST(test_delays),
+        TEST(test_one_fault),
+        TEST(test_a_kernel_that_hangs),
+        TEST(test_rows_that_fault),
+        TEST(test_a_broken_device_is_retired),
+        TEST(test_on_to_the_host),
+        TEST(test_no_device_is_left),
+        TEST(test_every_device_is_busy),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
