@@ -205,8 +205,9 @@ static bool ran_alone(const struct shard *shard, const struct claim_row *row)
     return slot && slot->batch != 0;
 }
 
-/* Rows that started together are one batch. Which of several in flight made the device fail nobody knows, so each goes
- * again alone; one that was alone is the culprit's. What is the device's own fault is no row's. */
+/* Rows that started together are one batch. Which of several in flight made the device fail nobody knows, and it may
+ * have been none of them: each goes again alone, and only one that fails then is taken apart. What is the device's own
+ * fault is no row's. */
 static void judge_batches(struct recovery *recovery, struct claim_row *rows, uint32_t count)
 {
     struct shard *shard = recovery->shard;
@@ -222,7 +223,7 @@ static void judge_batches(struct recovery *recovery, struct claim_row *rows, uin
         if (innocent) {
             for (uint32_t i = first; i < next; i++)
                 give_back_claimed(shard, rows[i].grain, rows[i].number);
-        } else if (others && !ran_alone(shard, &rows[first])) {
+        } else if ((others || death->end == WORKER_DEVICE) && !ran_alone(shard, &rows[first])) {
             isolate(recovery, &rows[first], next - first);
         } else {
             charge(recovery, &rows[first], next - first, run);

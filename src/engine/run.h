@@ -46,7 +46,7 @@ struct worker {
     struct lane lane;
     _Atomic uint64_t frees;         /* values it was told to free: any shard's thread */
     _Atomic uint64_t yielded_bytes; /* what it wanted when its row was told to give way; 0: it was not */
-    bool on_device;  /* serves Calls for devices: on a device of the run, or on the host in its place */
+    bool on_device;                 /* serves Calls for devices: on a device of the run, or on the host in its place */
     uint32_t device; /* into the run's devices; TOPO_NONE: the host. The supervisor's once the run is open */
 };
 

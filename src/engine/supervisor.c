@@ -353,15 +353,18 @@ static void describe_death(struct supervisor *supervisor, struct process *proces
     }
 }
 
-/* A device that fails three times is retired. What a row may have done while it was alone is the row's, and found out
- * by taking its batch apart; what says that the device is broken, and a device that does not even start, counts. */
+/* A device that fails three times is retired: by faults of its own, over the whole run; or by any faults in a row, with
+ * no batch done in between. What happens to a batch that runs alone does not count: it is being taken apart, and if one
+ * of its rows is to blame it fails again and again. */
 static void count_device_fault(const struct sheaf_run *run, struct process *process, uint32_t worker)
 {
     if (process->killed || process->fault == DEVICE_FAULT_NONE || run->workers[worker].device == TOPO_NONE)
         return;
-    if (device_fault_is_device(process->fault) || !process->fault_alone)
-        process->device_faults++;
-    process->retired = process->device_faults >= DEVICE_FAULTS_MAX;
+    if (load_relaxed_u64(&run->workers[worker].lane.counters->batches) > 0)
+        process->faults_in_a_row = 0;
+    process->device_faults += device_fault_is_device(process->fault);
+    process->faults_in_a_row += !process->fault_alone;
+    process->retired = process->device_faults >= DEVICE_FAULTS_MAX || process->faults_in_a_row >= DEVICE_FAULTS_MAX;
 }
 
 static void on_death(struct supervisor *supervisor, uint32_t worker)

@@ -34,7 +34,8 @@ struct process {
     uint64_t number;
     enum device_fault fault;      /* of its device, in its last words */
     bool fault_alone;             /* and nothing else ran there */
-    uint32_t device_faults;       /* of the device, over all its processes, that no row is to blame for */
+    uint32_t device_faults;       /* of the device, over all its processes, that are its own */
+    uint32_t faults_in_a_row;     /* of any kind, with no batch done in between */
     bool retired;                 /* no process is started any more */
     uint64_t base_bytes;          /* private memory when it was first looked at: a driver's, on a device */
     char refusal[256];            /* why it cannot serve, in its own words */
