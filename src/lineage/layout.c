@@ -243,6 +243,22 @@ static void mark_upstream(struct builder *b)
     }
 }
 
+/* What a Port derives from has lower numbers. */
+static bool derives_from_partial(const struct lineage *l, uint32_t port)
+{
+    const struct port_layout *p = &l->ports[port];
+    bool derives = p->kind == PLAN_GATHER && p->partial;
+    const uint32_t from[] = {p->source, p->mask, p->members};
+    for (uint32_t i = 0; i < 3; i++)
+        derives = derives || (from[i] != NONE && l->ports[from[i]].partial_above);
+    if (p->kind == PLAN_CALL_OUTPUT || p->kind == PLAN_EXPAND)
+        FOR_RANGE(l, l->calls[p->call].inputs, input)
+        {
+            derives = derives || l->ports[input].partial_above;
+        }
+    return derives;
+}
+
 /* Ports whose finality somebody waits for, directly or through what they derive from; and Ports outputs derive from. */
 static void mark_ports(struct builder *b)
 {
@@ -269,6 +285,8 @@ static void mark_ports(struct builder *b)
     mark_upstream(b);
     for (uint32_t i = 0; i < b->stack_count; i++)
         l->ports[b->stack[i]].feeds_output = true;
+    for (uint32_t i = 0; i < l->plan->port_count; i++)
+        l->ports[i].partial_above = derives_from_partial(l, i);
 }
 
 /* All Ports through which a Call can see values of `port`: structural operations, and the group list over an expand. */

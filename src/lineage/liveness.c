@@ -56,6 +56,23 @@ static bool search_future(struct lineage *l, const struct port_layout *p, uint32
     return false;
 }
 
+/* A broadcast that reaches nobody, though nothing failed: an Expansion below has no children. No output Item observes
+ * what feeds it, but the status of the root does where a partial gather lies between: whether that left a member out
+ * counts. */
+static bool search_nobody(const struct lineage *l, const struct port_layout *p, uint32_t source_entity)
+{
+    if (!p->partial_above || !p->feeds_output || below_first(l, p->domain, p->from, source_entity) != NONE)
+        return false;
+    for (uint32_t domain = p->domain; domain != p->from; domain = l->domains[domain].parent) {
+        uint32_t above = l->domains[domain].parent;
+        for (uint32_t entity = below_first(l, above, p->from, source_entity); entity != NONE;
+             entity = below_next(l, above, p->from, entity))
+            if (outcome_is_bad(grain_reads(grain_at(l, l->domains[domain].call, entity))))
+                return false;
+    }
+    return true;
+}
+
 static uint32_t *broadcast_hint(const struct lineage *l, uint32_t port, uint32_t source_entity)
 {
     const struct port_layout *p = &l->ports[port];
@@ -108,7 +125,7 @@ static bool search_step(struct lineage *l)
     struct event top = stack->events[(stack->head + --stack->count) & (stack->capacity - 1)];
     const struct port_layout *p = &l->ports[top.port];
     if (top.kind == SEARCH_FUTURE)
-        return search_future(l, p, top.entity);
+        return search_future(l, p, top.entity) || search_nobody(l, p, top.entity);
     if (top.kind >= SEARCH_BELOW) {
         /* All that was seen since the step before is explored to its ends: unneeded for good, whatever else is found.
          */

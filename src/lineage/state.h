@@ -133,8 +133,9 @@ struct port_layout {
     uint32_t from;                       /* GATHER: Domain of the children; BROADCAST: Domain of the source */
     uint32_t reader_first, reader_count; /* into layout.readers */
     bool live, output, tracked, partial, needs_final;
-    bool counted;      /* stored, and its readers are counted */
-    bool feeds_output; /* an output derives from it */
+    bool counted;       /* stored, and its readers are counted */
+    bool feeds_output;  /* an output derives from it ... */
+    bool partial_above; /* ... and it from a partial gather, or is one: then its root's status may depend on it */
 };
 
 struct call_layout {

@@ -6,11 +6,10 @@
  */
 #include <stdio.h>
 
+#include "tests/common/case_files.h"
 #include "tests/conformance/case.h"
 #include "tests/lineage/player.h"
 #include "tests/sim/simulated.h"
-
-enum { SOURCES_MAX = 16 };
 
 static bool columns_differ(json_t *const *columns, uint32_t count)
 {
@@ -23,15 +22,12 @@ static bool columns_differ(json_t *const *columns, uint32_t count)
 void case_simulate(const struct case_setup *setup, const struct sheaf_plan *plan, const json_t *spec,
                    struct observed *observed)
 {
-    json_t *columns[SOURCES_MAX] = {NULL};
+    json_t *columns[CASE_SOURCES_MAX] = {NULL};
     struct played played;
-    if (plan->source_count > SOURCES_MAX) {
-        observed_trouble(observed, "more than %d sources", SOURCES_MAX);
+    if (!case_columns(plan, spec, columns)) {
+        observed_trouble(observed, "more than %d sources", CASE_SOURCES_MAX);
         return;
     }
-    for (uint32_t i = 0; i < plan->source_count; i++)
-        columns[i] = json_object_get(
-            json_object_get(json_object_get(spec, "sources"), plan->ports[plan->sources[i]].name), "rows");
     if (columns_differ(columns, plan->source_count)) {
         observed->end = CASE_INPUT_ERROR;
         return;

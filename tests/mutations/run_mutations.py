@@ -35,7 +35,8 @@ GROUPS = (
           "tests/common/random_program.c", "tests/sim/simulated.c", *PLAYER, *SIMULATOR, SIGNATURES],
          {"SHEAF_TEST_PROGRAMS": "20000"}),
         ("conformance",
-         ["tests/lineage/test_conformance.c", "tests/common/case_compare.c", *PLAYER, SIGNATURES], {}),
+         ["tests/lineage/test_conformance.c", "tests/common/case_compare.c", "tests/common/case_files.c",
+          *PLAYER, SIGNATURES], {}),
     )),
     (("src/device",), (
         ("pipeline", ["tests/device/test_pipeline.c", "tests/device/kernels.c"], DRIVER),

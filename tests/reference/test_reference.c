@@ -98,8 +98,8 @@ static uint64_t setting(const char *name, uint64_t fallback)
 /* Programs that once disagreed in one order out of many. */
 static void test_found_before(void **state)
 {
-    static const uint64_t seeds[] = {26,      832,     5179,    11902,   13511,   14451,   1003967,  1034686,
-                                     1062784, 1151359, 1171845, 1215438, 2065195, 5141129, 10287311, 30003838};
+    static const uint64_t seeds[] = {26,      832,     5179,    11902,   13511,   14451,    1003967,  1034686, 1062784,
+                                     1151359, 1171845, 1215438, 2065195, 5141129, 10287311, 30003838, 40698150};
     struct tally tally = {.orders = 200};
     assert_int_equal(sheaf_registry_create(&tally.registry), 0);
     assert_int_equal(registry_add_plugin(tally.registry, &operator_signatures, NULL, NULL), 0);
