@@ -88,7 +88,7 @@ static int find_gpus(const struct sheaf_run *run, uint32_t **ret_gpus)
     return 0;
 }
 
-int place_run(struct sheaf_run *run)
+int place_run(struct sheaf_run *run, struct sheaf_error *error)
 {
     const struct sheaf_plan *plan = run->plan;
     uint32_t *gpus;
@@ -101,8 +101,12 @@ int place_run(struct sheaf_run *run)
     if (count < wanted)
         run_log(run, 2, "the program wishes for %u workers; the memory budget of %llu MiB has room for %u", wanted,
                 (unsigned long long)(run->engine->memory_bytes >> 20), count);
-    if (count > READY_RING_WORKERS_MAX)
-        return -EINVAL;
+    if (count > READY_RING_WORKERS_MAX) {
+        if (error)
+            snprintf(error->message, sizeof error->message, "%u workers: at most %u can be; try fewer", count,
+                     READY_RING_WORKERS_MAX);
+        return SHEAF_E_USAGE;
+    }
     for (uint32_t pool = 0; pool < plan->pool_count; pool++) {
         run->pool_first[pool] = run->worker_count;
         run->worker_count += run->pool_count[pool];

@@ -14,9 +14,9 @@
 
 #include "engine/run.h"
 
-/* Decides it: pool_first, pool_count, worker_count, shard_count and placement of the run. -EINVAL: more workers than
- * can be; -ENOMEM. */
-int place_run(struct sheaf_run *run);
+/* Decides it: pool_first, pool_count, worker_count, shard_count and placement of the run. SHEAF_E_USAGE: more
+ * workers than can be; -ENOMEM. */
+int place_run(struct sheaf_run *run, struct sheaf_error *error);
 
 /* The NUMA node for memory of a shard or worker, as the kernel numbers it, or SEGMENT_ANY_NODE. */
 int place_shard_memory(const struct sheaf_run *run, uint32_t shard);

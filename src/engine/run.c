@@ -492,7 +492,7 @@ static int create_parts(struct sheaf_run *run, struct sheaf_error *error)
 {
     int result = find_devices(run, error);
     if (result == 0)
-        result = place_run(run);
+        result = place_run(run, error);
     if (result == 0)
         result = divide_memory(run, error);
     if (result == 0)
@@ -550,7 +550,10 @@ int sheaf_run_open(struct sheaf_engine *engine, const struct sheaf_plan *plan, c
         result = supervisor_start(run, error);
     if (result < 0) {
         if (error && error->message[0] == '\0')
-            snprintf(error->message, sizeof error->message, "cannot open a run: %s", sheaf_status_text(result));
+            snprintf(error->message, sizeof error->message, "cannot open a run: %s%s", sheaf_status_text(result),
+                     result == -EMFILE   ? "; raise the limit (ulimit -n), or try fewer workers"
+                     : result == -ENOMEM ? "; try a smaller memory budget, fewer workers, or ulimit -v unlimited"
+                                         : "");
         if (error)
             error->code = result;
         engine->run = run;

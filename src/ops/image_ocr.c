@@ -108,7 +108,7 @@ static int languages_load(struct ocr_state *state, const struct sheaf_open *open
     const char *languages = opened->options[OPTION_LANG].text, *data_path = opened->options[OPTION_DATA].text;
     char folder[PATH_MAX], first[PATH_MAX] = "";
     int count = 0, status = 0;
-    for (const char *at = languages; *at || count == 0;) {
+    for (const char *at = languages, *end = languages + strlen(languages); at <= end;) {
         size_t bytes = strcspn(at, "+");
         if (bytes == 0 || bytes > LANGUAGE_NAME_BYTES_MAX || memchr(at, '/', bytes)) {
             snprintf(opened->error, opened->error_bytes, "ocr: '%s' is not a list of languages like eng+deu",
@@ -121,7 +121,7 @@ static int languages_load(struct ocr_state *state, const struct sheaf_open *open
             return status;
         if (count++ == 0)
             memcpy(first, folder, sizeof first);
-        at += bytes + (at[bytes] == '+');
+        at += bytes + 1; /* behind the last one, beyond the end; behind a + at the end, at nothing */
     }
     if (count == 1)
         status = language_map(state, first, languages);

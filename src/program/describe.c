@@ -54,6 +54,61 @@ static void write_call_text(FILE *to, const struct sheaf_plan *plan, const struc
         fputs(", does not run\n", to);
 }
 
+static bool is_the_default(const struct sheaf_option *option, const struct sheaf_option_value *value)
+{
+    const struct sheaf_option_value *fallback = &option->fallback;
+    if (option->required || value->type != fallback->type || value->count != fallback->count)
+        return false;
+    switch (value->type) {
+    case SHEAF_OPTION_TEXT:
+        return strcmp(value->text, fallback->text ? fallback->text : "") == 0;
+    case SHEAF_OPTION_I64_LIST:
+    case SHEAF_OPTION_TEXT_LIST:
+        return value->count == 0;
+    case SHEAF_OPTION_BOOL:
+        return value->boolean == fallback->boolean;
+    case SHEAF_OPTION_F64:
+        return value->f64 <= fallback->f64 && value->f64 >= fallback->f64;
+    default:
+        return value->i64 == fallback->i64;
+    }
+}
+
+/* Of a list only how long it is: it may be of passwords, and a description is printed and stored. */
+static void write_option_value(FILE *to, const struct sheaf_option_value *value)
+{
+    switch (value->type) {
+    case SHEAF_OPTION_BOOL:
+        fputs(value->boolean ? "true" : "false", to);
+        break;
+    case SHEAF_OPTION_F64:
+        fprintf(to, "%g", value->f64);
+        break;
+    case SHEAF_OPTION_TEXT:
+        fprintf(to, "%s", value->text);
+        break;
+    case SHEAF_OPTION_I64_LIST:
+    case SHEAF_OPTION_TEXT_LIST:
+        fprintf(to, "a list of %u", value->count);
+        break;
+    default:
+        fprintf(to, "%" PRId64, value->i64);
+        break;
+    }
+}
+
+/* What is not as the operator has it by itself. */
+static void write_options(FILE *to, const struct plan_call *call)
+{
+    for (uint32_t i = 0; i < call->op->option_count; i++) {
+        if (is_the_default(&call->op->options[i], &call->options[i]))
+            continue;
+        fprintf(to, "    option %s.%s: ", call->name, call->op->options[i].name);
+        write_option_value(to, &call->options[i]);
+        fputs("\n", to);
+    }
+}
+
 static void write_text(FILE *to, const struct sheaf_plan *plan)
 {
     fprintf(to, "plan %s\n", plan->fingerprint);
@@ -68,8 +123,10 @@ static void write_text(FILE *to, const struct sheaf_plan *plan)
                     domain->live ? "" : ", not observed");
         for (uint32_t j = 0; j < domain->port_count; j++)
             write_port_text(to, plan, &plan->ports[plan->domain_ports[domain->port_first + j]]);
-        for (uint32_t j = 0; j < domain->call_count; j++)
+        for (uint32_t j = 0; j < domain->call_count; j++) {
             write_call_text(to, plan, &plan->calls[plan->domain_calls[domain->call_first + j]]);
+            write_options(to, &plan->calls[plan->domain_calls[domain->call_first + j]]);
+        }
     }
     for (uint32_t i = 0; i < plan->output_count; i++)
         fprintf(to, "  output %s%s%s\n", plan->outputs[i].name, plan->outputs[i].file ? " in files " : "",

@@ -33,6 +33,9 @@ def check_usage(checks):
     expect(2, "ops", "pdf.opne", says="did you mean pdf.open?")
     expect(2, "config", says="config show")
     expect(2, "doctor", "now", says="one word too many")
+    with open("/dev/full", "wb") as full:
+        code = subprocess.run([sys.argv[1], "help", "run"], stdout=full, stderr=subprocess.DEVNULL, check=False).returncode
+        checks.expect(code == 1, f"help to a full disk: exit {code}")
     expect(0, "check", "documents")
     checks.expect(b"pdf.open" in expect(0, "ops").stdout, "ops does not list pdf.open")
     checks.expect(b"passwords" in expect(0, "ops", "pdf.open").stdout, "ops pdf.open does not show its options")
@@ -152,7 +155,7 @@ def check_going_on(checks, samples, tree, arguments):
     checks.expect(tool.difference(before, after) is None, f"going on changed files: {tool.difference(before, after)}")
     checks.expect_exit(0, *arguments, "--retry-failed", "--allow-failures", "1")
     checks.expect_exit(0, *arguments, "--restart", "--allow-failures", "13%")
-    checks.expect_exit(2, *arguments, "--set", "text.ocr=never", says=tree)
+    checks.expect_exit(2, *arguments, "--set", "text.ocr=never", says='was made by another pipeline; now "option text.ocr: never"')
     os.remove(os.path.join(samples, "broken.pdf"))
     os.rename(os.path.join(samples, "one-page.pdf"), os.path.join(samples, "encrypted.pdf"))
     checks.expect_exit(0, *arguments, "--progress", "plain", says="changed")
@@ -202,6 +205,13 @@ def check_lists(checks, samples):
     for line in run.stderr.splitlines():
         if line.startswith(b"{"):
             json.loads(line)
+    dos = checks.expect_exit(3, "run", "documents", "--files-from", "-", "-o", checks.path("dos"), input=b"missing.pdf\r\n")
+    checks.expect(b"1 failed" in dos.stderr, f"dos: {dos.stderr}")
+    row = tool.read_lines(os.path.join(checks.path("dos"), "manifest.jsonl"))[0]
+    checks.expect("carriage return" in row["message"], f"dos: {row}")
+    refused = ["run", "documents", "-i", samples, "-o", checks.path("refused")]
+    checks.expect_exit(2, *refused, "--workers", "100000", says="at most 4096")
+    checks.expect_exit(2, *refused, "--lang", "eng+", says="not a list of languages")
     run = checks.expect_exit(0, "plan", "documents", "-i", samples)
     checks.expect(b"sources: " in run.stdout and b"{name}.md" in run.stdout, "plan says too little")
 

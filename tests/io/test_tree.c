@@ -219,6 +219,12 @@ static void test_fingerprint(void **state)
     options.restart = 0;
     assert_int_equal(sheaf_tree_open(fixture->folder, &options, &tree, &error), 0);
     assert_int_equal(sheaf_tree_close(tree, NULL, NULL), 0);
+    options.fingerprint = "f3"; /* nothing was committed under f2: there is nothing to refuse for */
+    assert_int_equal(sheaf_tree_open(fixture->folder, &options, &tree, &error), 0);
+    assert_int_equal(commit_text(tree, "a.pdf", "a.md", "text", "ok", NULL), 0);
+    assert_int_equal(sheaf_tree_close(tree, NULL, NULL), 0);
+    options.fingerprint = "f2";
+    assert_int_equal(sheaf_tree_open(fixture->folder, &options, &tree, &error), -EEXIST);
 }
 
 /* ---- what is refused, and what fails alone ---- */

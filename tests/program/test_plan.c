@@ -253,6 +253,7 @@ static void test_describe(void **state)
     assert_int_equal(sheaf_plan_describe(plan, "text", &text), 0);
     assert_non_null(strstr(text, "port r: list<i64> = partial gather c"));
     assert_non_null(strstr(text, "call f: range 1 (s) -> (g)"));
+    assert_null(strstr(text, "option f.")); /* none is given */
     assert_non_null(strstr(text, "domain c (depth 2)"));
     assert_non_null(strstr(text, "output r in files {name}-{2}.txt"));
     free(text);

@@ -63,7 +63,8 @@ static int dispatch(const struct settings *settings)
 
 static int finish(int code)
 {
-    if (fflush(stdout) != 0 && code == EXIT_OK) {
+    bool failed = fflush(stdout) != 0 || ferror(stdout) != 0;
+    if (failed && code == EXIT_OK) {
         complain("standard output cannot be written to");
         code = EXIT_RUN_FAILED;
     }

@@ -144,12 +144,14 @@ static int open_tree(struct run *run)
     struct sheaf_error error = SHEAF_ERROR_INIT;
     char *description = NULL;
     sheaf_plan_describe(run->pipeline.plan, "text", &description);
+    /* Not its first line, the fingerprint: what differs between two pipelines is said in the lines that do. */
+    const char *rest = description == NULL ? NULL : strchr(description, '\n');
     struct sheaf_tree_options options = {
         .size = sizeof options,
         .durability = settings_is(settings, SETTING_DURABILITY, "none") ? SHEAF_DURABILITY_NONE : SHEAF_DURABILITY_FULL,
         .run_id = run->run_id,
         .fingerprint = sheaf_plan_fingerprint(run->pipeline.plan),
-        .description = description,
+        .description = rest == NULL ? description : rest + 1,
         .restart = settings_is(settings, SETTING_RESTART, "yes"),
         .io = machine_options(settings).io,
         .cookie = (void *)(uintptr_t)settings,

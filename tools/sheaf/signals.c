@@ -32,7 +32,8 @@ int signals_install(void)
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     sigemptyset(&action.sa_mask);
     if (sigaction(SIGINT, &action, NULL) < 0 || sigaction(SIGTERM, &action, NULL) < 0 ||
-        sigaction(SIGPIPE, &ignore, NULL) < 0)
+        sigaction(SIGPIPE, &ignore, NULL) < 0 ||
+        sigaction(SIGXFSZ, &ignore, NULL) < 0) /* over `ulimit -f`: an error of the write */
         return -errno;
     return 0;
 }

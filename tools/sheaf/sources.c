@@ -115,8 +115,15 @@ static const char *say(struct sources *sources, const char *what, int error_numb
 static int give_named(struct sources *sources, struct source *ret_source)
 {
     struct stat info;
-    if (stat(text_string(&sources->path), &info) < 0)
-        return give(sources, NULL, say(sources, "cannot be opened", errno), ret_source);
+    if (stat(text_string(&sources->path), &info) < 0) {
+        size_t length = sources->path.length;
+        bool dos = length > 0 && sources->path.data[length - 1] == '\r';
+        return give(sources, NULL,
+                    say(sources,
+                        dos ? "its name ends in a carriage return, as lines from Windows do" : "cannot be opened",
+                        errno),
+                    ret_source);
+    }
     if (S_ISDIR(info.st_mode))
         return give(sources, NULL, "is a folder; give folders by --input", ret_source);
     if (!S_ISREG(info.st_mode))

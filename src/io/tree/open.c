@@ -282,11 +282,15 @@ static int refuse_fingerprint(const struct sheaf_tree *tree, const struct loadin
         list_differences(loading->description, options->description, "was", differences, sizeof differences);
         list_differences(options->description, loading->description, "now", differences, sizeof differences);
     }
-    return tree_fail(error, -EEXIST,
-                     "%.150s: was made by another pipeline%s; choose another output folder, or restart to begin again",
-                     tree->directory, differences);
+    return tree_fail(
+        error, -EEXIST,
+        "%.150s: was made by another pipeline%s; choose another output folder, or begin again with restart (--restart)",
+        tree->directory, differences);
 }
 
+enum { JOURNAL_OF_NOTHING = 1 };
+
+/* JOURNAL_OF_NOTHING: of another pipeline, of which nothing was committed (it did not get to start, say). */
 static int read_journal(struct sheaf_tree *tree, const struct sheaf_tree_options *options, struct sheaf_error *error)
 {
     struct loading loading = {.tree = tree};
@@ -306,10 +310,11 @@ static int read_journal(struct sheaf_tree *tree, const struct sheaf_tree_options
     else if (rc < 0)
         rc = tree_fail(error, rc, "%s: " TREE_STATE "/journal cannot be read: %s", tree->directory, strerror(-rc));
     else if (strcmp(loading.fingerprint, options->fingerprint == NULL ? "" : options->fingerprint) != 0)
-        rc = refuse_fingerprint(tree, &loading, options, error);
+        rc = scan.record_count == 1 && scan.damaged_bytes == 0 ? JOURNAL_OF_NOTHING
+                                                               : refuse_fingerprint(tree, &loading, options, error);
     free(loading.fingerprint);
     free(loading.description);
-    if (rc < 0)
+    if (rc != 0)
         return rc;
     if (scan.damaged_bytes > 0)
         tree_log(tree, "%s: %llu bytes of the journal are damaged; the inputs they named are done again",
@@ -348,10 +353,14 @@ static int open_journal(struct sheaf_tree *tree, const struct sheaf_tree_options
     if (options->restart)
         return new_journal(tree, options, error);
     tree->journal_fd = openat(tree->state_fd, "journal", O_RDWR | O_CLOEXEC);
-    if (tree->journal_fd >= 0)
-        return read_journal(tree, options, error);
-    if (errno != ENOENT)
+    if (tree->journal_fd >= 0) {
+        int rc = read_journal(tree, options, error);
+        if (rc != JOURNAL_OF_NOTHING)
+            return rc;
+        close(tree->journal_fd);
+    } else if (errno != ENOENT) {
         return fail_at(tree, error, TREE_STATE "/journal cannot be opened");
+    }
     return new_journal(tree, options, error);
 }
 
