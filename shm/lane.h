@@ -77,7 +77,8 @@ enum lane_state {
 struct lane_orders {
     shared_u64 granted_chunks; /* how many it may use in all */
     shared_u32 stop;           /* 1: end after the rows at hand; 2: end now */
-    uint32_t reserved[29];
+    shared_u32 rows_max;       /* after so many rows a process ends, to be replaced; 0: never */
+    uint32_t reserved[28];
 };
 static_assert(sizeof(struct lane_orders) == 128, "part of the shared layout");
 

@@ -41,7 +41,7 @@ struct sheaf_engine_options {
     void (*log)(void *cookie, int level, const char *line);
     uint32_t
         workers_per_core; /* of `workers` 0: as many to a core as it has usable hardware threads, at most; 0: one */
-    uint32_t reserved2;
+    uint32_t worker_rows; /* a worker process is replaced after about so many rows; 0: 100,000 */
     const char *device; /* for Calls that have kernels: auto (NULL), host, cuda, or cuda:0,3. auto and host also use
                            the CPU; cuda fails the run when no device is left */
 };

@@ -10,7 +10,7 @@
 #include "program/registry.h"
 #include "worker/attach.h"
 
-enum { HELLO_TIMEOUT_MS = 10000 };
+enum { HELLO_TIMEOUT_MS = 10000, WORKER_ROWS = 100000 };
 
 /* The Calls of a Pool in the order they are served: drain first, so nearest to an output comes first. */
 static int compare_calls(const void *left, const void *right, void *plan_calls)
@@ -141,6 +141,8 @@ int greet_prepare(struct sheaf_run *run, uint32_t worker, struct greeting *ret_g
         return -ENOMEM;
     struct lane *lane = &run->workers[worker].lane;
     store_release_u64(&lane->orders->granted_chunks, greeting.chunk_count);
+    uint32_t rows = run->engine->options.worker_rows;
+    store_release_u32(&lane->orders->rows_max, rows ? rows : WORKER_ROWS);
     *ret_greeting = greeting;
     return 0;
 }

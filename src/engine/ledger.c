@@ -237,6 +237,7 @@ int sheaf_run_ledger(const struct sheaf_run *run, char **ret_json)
     put(ledger, "workers", run->worker_count);
     put(ledger, "shards", run->shard_count);
     put(ledger, "worker_deaths", atomic_load_explicit(&run->deaths, memory_order_relaxed));
+    put(ledger, "workers_recycled", atomic_load_explicit(&run->recycled, memory_order_relaxed));
     put(ledger, "workers_replaced", atomic_load_explicit(&run->replaced, memory_order_relaxed));
     json_object_set_new(ledger, "io", json_string(sources_describe(run->shards[0]->sources)));
     json_object_set_new(ledger, "memory_bytes", describe_memory(run));

@@ -77,6 +77,7 @@ struct sheaf_run {
     _Atomic uint64_t rows_alone;       /* of them, that were offered because nothing else was out, and had given way */
     _Atomic uint64_t results_out;      /* roots that are complete and not yet gone */
     _Atomic bool memory_short;         /* some worker cannot go on: nothing new comes in */
+    _Atomic uint64_t recycled;         /* workers that ended by themselves and were replaced */
     _Atomic uint64_t deaths, replaced; /* workers lost; workers started in place of others */
     struct memory_ledger memory;       /* any thread */
     _Atomic uint64_t results_held;     /* with the host, and not yet acknowledged as far as shards know */

@@ -185,6 +185,7 @@ static int start_process(struct supervisor *supervisor, uint32_t worker)
     process->fault = DEVICE_FAULT_NONE;
     process->base_bytes = 0;
     process->stopped_ticks = 0;
+    process->least_ticks = 0;
     process->end = WORKER_CRASHED;
     process->line_bytes = 0;
     result = greet_send(run, worker, process->generation, process->child.socket, &greeting);
@@ -382,6 +383,7 @@ static void on_death(struct supervisor *supervisor, uint32_t worker)
     atomic_fetch_add_explicit(&supervisor->dead_cpu_us, (uint64_t)cpu_us, memory_order_relaxed);
     struct message_worker death = {.message.kind = MESSAGE_DEATH, .worker = worker};
     describe_death(supervisor, process, status, &death);
+    bool recycled = process_ended_well(run, worker, process, status);
     child_close(&process->child);
     bool was_ready = process->phase == PHASE_READY;
     process->phase = PHASE_RECOVERING;
@@ -389,8 +391,11 @@ static void on_death(struct supervisor *supervisor, uint32_t worker)
         process->phase = PHASE_NONE;
         return;
     }
-    atomic_fetch_add_explicit(&run->deaths, 1, memory_order_relaxed);
-    run_log(run, 1, "worker %u: %s", worker, death.text);
+    atomic_fetch_add_explicit(recycled ? &run->recycled : &run->deaths, 1, memory_order_relaxed);
+    if (recycled)
+        run_log(run, 0, "worker %u is replaced", worker);
+    else
+        run_log(run, 1, "worker %u: %s", worker, death.text);
     count_device_fault(run, process, worker);
     bool by_us = process->killed && process->end == WORKER_BREACH; /* for what others of its Pool did */
     if (!was_ready && !by_us && ++process->futile_starts >= FUTILE_STARTS_MAX && !process->retired) {

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "engine/shard.h"
@@ -102,6 +103,43 @@ static uint64_t allowance(const struct sheaf_run *run, uint32_t worker, struct p
     return process->base_bytes;
 }
 
+/* ---- recycling: workers end by themselves after many rows (lane.orders), and here when they grew ---- */
+
+enum { GROWN_TICKS = 16 };
+
+/* Three quarters of the share never came back over some ticks: not between rows either. */
+static bool has_grown(struct process *process, uint64_t bytes, uint64_t limit)
+{
+    process->least_bytes = process->least_ticks == 0 || bytes < process->least_bytes ? bytes : process->least_bytes;
+    if (++process->least_ticks < GROWN_TICKS)
+        return false;
+    process->least_ticks = 0;
+    return process->least_bytes > limit / 4 * 3;
+}
+
+static void check_growth(struct sheaf_run *run, uint32_t worker, struct process *process, uint64_t bytes)
+{
+    struct worker *who = &run->workers[worker];
+    if (!has_grown(process, bytes - (bytes < process->base_bytes ? bytes : process->base_bytes),
+                   run->budget.heap_bytes))
+        return;
+    /* After the row at hand. Partner: the worker's load in orders_poll, and before it parks. */
+    store_release_u32(&who->lane.orders->stop, 1);
+    event_count_bump_always(&run->shards[0]->board.pool_events[who->pool]);
+}
+
+bool process_ended_well(const struct sheaf_run *run, uint32_t worker, const struct process *process, int status)
+{
+    if (process->phase != PHASE_READY || process->killed || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        return false;
+    const struct claim_page *page = &run->workers[worker].lane.claims;
+    for (uint32_t i = 0; i < page->row_count; i++) {
+        if (claim_page_read(page, i).state == CLAIM_RUNNING)
+            return false;
+    }
+    return true;
+}
+
 void watch_tick(struct sheaf_run *run, struct process *processes)
 {
     uint64_t now_ns = clock_now_ns(), resident = 0;
@@ -117,6 +155,8 @@ void watch_tick(struct sheaf_run *run, struct process *processes)
             check_stopped(process);
         if (!process->killed)
             check_memory(process, bytes, run->budget.heap_bytes + allowance(run, worker, process, bytes));
+        if (!process->killed)
+            check_growth(run, worker, process, bytes);
     }
     memory_sample(run, resident);
 }

@@ -2,7 +2,8 @@
 /*
  * What the supervisor knows of the process behind each worker number, and looking after those that live: a row over
  * its deadline, memory over the share, a process that was stopped from outside. Whoever is found is killed; its death
- * tells the rest. The supervisor's thread, except where a field says otherwise.
+ * tells the rest. One whose memory grew and stays is asked to end after the row at hand, and replaced: what operators
+ * leak does not add up. The supervisor's thread, except where a field says otherwise.
  */
 #ifndef SRC_ENGINE_WATCH_H
 #define SRC_ENGINE_WATCH_H
@@ -29,8 +30,10 @@ struct process {
     bool killed;            /* by us, for `end` */
     bool idle;              /* because it took no rows */
     enum worker_end end;
-    uint64_t ready_ns; /* when it said that it was */
-    uint32_t grain;    /* the row over its deadline */
+    uint64_t ready_ns;    /* when it said that it was */
+    uint64_t least_bytes; /* of its private memory, in the ticks counted so far */
+    uint32_t least_ticks;
+    uint32_t grain; /* the row over its deadline */
     uint64_t number;
     enum device_fault fault;      /* of its device, in its last words */
     bool fault_alone;             /* and nothing else ran there */
@@ -55,6 +58,9 @@ uint64_t process_private_bytes(pid_t pid);
 
 /* How often to look, so that a deadline is kept to a quarter of it. */
 int watch_period_ms(const struct sheaf_run *run);
+/* It ended by itself with no row running: to be replaced, and nobody's fault. */
+bool process_ended_well(const struct sheaf_run *run, uint32_t worker, const struct process *process, int status);
+
 /* Looks at every process of the run once. */
 void watch_tick(struct sheaf_run *run, struct process *processes);
 

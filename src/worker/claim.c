@@ -421,6 +421,8 @@ int claim_wait(struct sheaf_worker *worker, int timeout_ms)
     assert(worker->free_count == worker->row_limit);
     uint64_t until_ns = 0;
     worker->batch.count = 0;
+    uint32_t most = load_relaxed_u32(&worker->lane.orders->rows_max);
+    worker->stop |= most != 0 && load_relaxed_u64(&worker->lane.counters->rows_run) >= most;
     for (;;) {
         uint32_t seen = event_count_sample(pool_events(worker));
         orders_poll(worker);

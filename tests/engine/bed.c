@@ -171,6 +171,7 @@ int bed_try_open(struct bed *bed, const char *program, struct sheaf_error *error
                                            .worker_path = bed->worker_path,
                                            .root_window = bed->window,
                                            .device = bed->device,
+                                           .worker_rows = bed->worker_rows,
                                            .cookie = bed,
                                            .log = on_log};
     compile(bed, program);

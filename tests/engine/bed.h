@@ -25,7 +25,7 @@ struct bed {
     struct sheaf_plan *plan;
     struct sheaf_engine *engine;
     struct sheaf_run *run;
-    uint32_t workers, window; /* of the next bed_open; 0: as the engine likes */
+    uint32_t workers, window, worker_rows; /* of the next bed_open; 0: as the engine likes */
     uint64_t memory_bytes;
     const char *worker_path;
     struct sheaf_run_options run_options;
