@@ -56,6 +56,11 @@ SHEAF_API void sheaf_engine_destroy(struct sheaf_engine *engine);
  * `plan` would be; `plan` NULL: of workers on every core and GPU. Free with free(). -ENOMEM. */
 SHEAF_API int sheaf_engine_placement(const struct sheaf_engine *engine, const struct sheaf_plan *plan, char **ret_text);
 
+/* In what order roots are begun. LARGEST_FIRST goes by `length_bytes` of the sources, of files too, among up to 65,536
+ * roots that were submitted and are not acknowledged; it begins in earnest when input is closed or a submission is
+ * refused. What takes longest then begins early; the first results come late. */
+enum sheaf_root_order { SHEAF_ORDER_AS_SUBMITTED = 0, SHEAF_ORDER_LARGEST_FIRST };
+
 struct sheaf_run_options {
     uint32_t size;
     uint32_t reserved;
@@ -63,7 +68,7 @@ struct sheaf_run_options {
     /* From here on since 0.2. */
     uint32_t unproven_rows; /* of a Call that may fail its group, so many rows of one parent are under way before the
                                first of them succeeded; 0: 20; UINT32_MAX: any number */
-    uint32_t reserved_2;
+    enum sheaf_root_order order;
 };
 
 /* Starts workers for the Plan's Pools. The Plan must outlive the run. One run at a time per engine (-EBUSY). */

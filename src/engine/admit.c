@@ -29,21 +29,10 @@ void root_free(struct root *root)
 void admit_submit(struct shard *shard, struct root *root)
 {
     root->phase = ROOT_WAITING;
-    root->next = NULL;
-    if (shard->waiting_last)
-        shard->waiting_last->next = root;
-    else
-        shard->waiting = root;
-    shard->waiting_last = root;
-}
-
-static struct root *take_waiting(struct shard *shard)
-{
-    struct root *root = shard->waiting;
-    shard->waiting = root->next;
-    if (!shard->waiting)
-        shard->waiting_last = NULL;
-    return root;
+    if (admission_add(&shard->admission, (uintptr_t)root, root->bytes) < 0) {
+        root_free(root);
+        shard_fail(shard, -ENOMEM, "queueing a root");
+    }
 }
 
 static void link_admitted(struct shard *shard, struct root *root)
@@ -153,14 +142,27 @@ static uint64_t own_bytes(const struct shard *shard)
            memory_now(&counts[MEMORY_MESSAGES]);
 }
 
+/* Roots in flight; where the order matters each shard has its part of them, else the host's window sees to it. */
+static uint64_t roots_max(const struct shard *shard)
+{
+    const struct sheaf_run *run = shard->run;
+    bool more = !atomic_load_explicit(&run->input_closed, memory_order_relaxed) &&
+                !atomic_load_explicit(&run->input_full, memory_order_relaxed);
+    uint32_t parts = run->order == ADMISSION_LARGEST_FIRST ? run->shard_count : 1;
+    return admission_roots_max(&shard->admission, (run->window + parts - 1) / parts,
+                               (run->worker_count + parts - 1) / parts, more);
+}
+
 void admit_step(struct shard *shard)
 {
-    const struct sched_window window = {.roots_max = shard->run->window, .bytes_max = shard->run->budget.source_bytes};
+    const struct sched_window window = {.roots_max = roots_max(shard), .bytes_max = shard->run->budget.source_bytes};
     bool full = shard->admitted_count > 0 && own_bytes(shard) > shard->run->budget.fixed_bytes / 2;
     full |= atomic_load_explicit(&shard->run->memory_short, memory_order_relaxed);
-    while (shard->waiting && !full &&
-           sched_may_admit(&window, shard->admitted_count, payload_shard_bytes(shard->run->payload), 0)) {
-        struct root *root = take_waiting(shard);
+    uint64_t next;
+    while (shard->admission.count > 0 && !full &&
+           sched_may_admit(&window, shard->admitted_count, payload_shard_bytes(shard->run->payload), 0) &&
+           admission_take(&shard->admission, &next)) {
+        struct root *root = (struct root *)(uintptr_t)next;
         link_admitted(shard, root);
         if (!start_reads(shard, root))
             return;

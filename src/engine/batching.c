@@ -281,7 +281,7 @@ static struct coming count_coming(struct shard *shard, uint32_t call)
     const struct upstream_map *map = &shard->batching->map;
     const struct upstream *upstream = &map->calls[call];
     struct coming coming = {.more = !atomic_load_explicit(&shard->run->input_closed, memory_order_relaxed) ||
-                                    shard->waiting || shard->reading > 0};
+                                    shard->admission.count > 0 || shard->reading > 0};
     for (uint32_t i = 0; i < upstream->maker_count; i++)
         count_maker(shard, call, &upstream->makers[i], &coming);
     for (uint32_t above = 0; above < shard->plan->call_count && !coming.more; above++)

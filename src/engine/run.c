@@ -141,6 +141,24 @@ static void free_sources(struct sheaf_run *run, struct root *root)
     }
 }
 
+/* The host stops submitting: shards that wait for larger roots need not wait for more. */
+static void wait_for_space(struct sheaf_run *run)
+{
+    run->want_space = true;
+    if (run->order == ADMISSION_AS_SUBMITTED || atomic_exchange_explicit(&run->input_full, true, memory_order_relaxed))
+        return;
+    for (uint32_t shard = 0; shard < run->shard_count; shard++)
+        event_count_bump(run->shards[shard]->board.shard_events);
+}
+
+/* What is known of a value's size before it is read. */
+static uint64_t size_of(const struct sheaf_value *value)
+{
+    uint32_t base = SHEAF_KIND_BASE(value->kind);
+    bool scalar = base == SHEAF_BOOL || base == SHEAF_I64 || base == SHEAF_F64;
+    return scalar || SHEAF_KIND_DEPTH(value->kind) > 0 ? 0 : value->length_bytes;
+}
+
 int sheaf_run_submit(struct sheaf_run *run, const struct sheaf_submission *submission, uint64_t *ret_root,
                      struct sheaf_error *error)
 {
@@ -153,8 +171,8 @@ int sheaf_run_submit(struct sheaf_run *run, const struct sheaf_submission *submi
                      submission->value_count);
         return SHEAF_E_INPUT;
     }
-    if (run->submitted - run->acknowledged >= run->window) {
-        run->want_space = true;
+    if (run->submitted - run->acknowledged >= run->submitted_max) {
+        wait_for_space(run);
         return -EAGAIN;
     }
     struct root *root = new_root(run);
@@ -164,12 +182,14 @@ int sheaf_run_submit(struct sheaf_run *run, const struct sheaf_submission *submi
         root->index = run->submitted;
         root->tag = submission->tag;
     }
-    for (uint32_t i = 0; i < run->plan->source_count && result == 0; i++)
+    for (uint32_t i = 0; i < run->plan->source_count && result == 0; i++) {
+        root->bytes += size_of(&submission->values[i]);
         result = fill_source(run, root, i, &submission->values[i], error);
+    }
     if (result < 0) {
         if (result == -ENOMEM && root && payload_shard_bytes(run->payload) > 0) {
             result = -EAGAIN; /* memory comes back as roots are done with */
-            run->want_space = true;
+            wait_for_space(run);
             run->space_after = run->acknowledged + 1;
         }
         if (error)
@@ -182,6 +202,7 @@ int sheaf_run_submit(struct sheaf_run *run, const struct sheaf_submission *submi
     }
     message->message.kind = MESSAGE_SUBMIT;
     message->root = root;
+    atomic_store_explicit(&run->input_full, false, memory_order_relaxed);
     if (ret_root)
         *ret_root = run->submitted;
     shard_tell(shard_for(run, run->submitted++), &message->message);
@@ -230,7 +251,8 @@ int sheaf_run_descriptor(const struct sheaf_run *run)
 /* A submit that was refused may work now. */
 static bool has_space(const struct sheaf_run *run)
 {
-    return run->want_space && run->submitted - run->acknowledged < run->window && run->acknowledged >= run->space_after;
+    return run->want_space && run->submitted - run->acknowledged < run->submitted_max &&
+           run->acknowledged >= run->space_after;
 }
 
 static struct message *next_message(struct sheaf_run *run)
@@ -517,6 +539,15 @@ static uint32_t unproven_rows(const struct sheaf_run_options *options)
     return rows == UINT32_MAX ? 0 : rows ? rows : DEFAULT_ROWS;
 }
 
+/* Roots that may be submitted at once for the largest to be chosen from. */
+enum { CHOICE_ROOTS = 1 << 16 };
+
+static enum admission_order order_of(const struct sheaf_run_options *options)
+{
+    bool given = options && options->size >= offsetof(struct sheaf_run_options, order) + sizeof options->order;
+    return given && options->order == SHEAF_ORDER_LARGEST_FIRST ? ADMISSION_LARGEST_FIRST : ADMISSION_AS_SUBMITTED;
+}
+
 int sheaf_run_open(struct sheaf_engine *engine, const struct sheaf_plan *plan, const struct sheaf_run_options *options,
                    struct sheaf_run **ret_run, struct sheaf_error *error)
 {
@@ -536,6 +567,7 @@ int sheaf_run_open(struct sheaf_engine *engine, const struct sheaf_plan *plan, c
             run->slots_per_shard *= 2;
     }
     run->unproven_rows = unproven_rows(options);
+    run->order = order_of(options);
     if (options && options->run_id)
         snprintf(run->run_id, sizeof run->run_id, "%s", options->run_id);
     else
@@ -544,6 +576,8 @@ int sheaf_run_open(struct sheaf_engine *engine, const struct sheaf_plan *plan, c
     run->inbox_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int result = run->inbox_fd < 0 ? -errno : create_parts(run, error);
     run->window = engine->options.root_window ? engine->options.root_window : default_window(run);
+    run->submitted_max =
+        run->order == ADMISSION_AS_SUBMITTED || run->window > CHOICE_ROOTS ? run->window : CHOICE_ROOTS;
     for (uint32_t i = 0; i < run->shard_count && result == 0; i++)
         result = shard_start(run->shards[i]);
     if (result == 0)

@@ -24,6 +24,7 @@
 #include "engine/mailbox.h"
 #include "engine/payload.h"
 #include "program/plan.h"
+#include "sched/admission.h"
 #include "shm/board.h"
 #include "shm/lane.h"
 #include "topo/topo.h"
@@ -68,7 +69,8 @@ struct sheaf_run {
     uint32_t *pool_first, *pool_count; /* per Pool: its workers */
     uint32_t shard_count;
     struct shard **shards;
-    uint32_t unproven_rows;   /* the isolation dial, 0: off */
+    uint32_t unproven_rows; /* the isolation dial, 0: off */
+    enum admission_order order;
     uint32_t slots_per_shard; /* shard s describes rows in dispatch slots [s * this, (s + 1) * this) */
     struct supervisor *supervisor;
     /* Memory, over all shards (grant.c, reserve.c). */
@@ -90,8 +92,10 @@ struct sheaf_run {
     uint64_t space_after; /* acknowledged roots before memory that a submit wanted can have come back */
     uint64_t finished[5]; /* by enum sheaf_root_status */
     uint32_t window;
+    uint64_t submitted_max; /* roots submitted and not acknowledged: the window, or more to choose from */
     bool closed, want_space, ended;
     _Atomic bool input_closed; /* the same as `closed`, for shards */
+    _Atomic bool input_full;   /* the host was told to wait */
     char *message;             /* text of the event polled last */
 };
 

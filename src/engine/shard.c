@@ -303,6 +303,7 @@ int shard_create(struct sheaf_run *run, uint32_t number, struct shard **ret_shar
     shard->grants.turn = GRANT_NOBODY;
     shard->board = (struct board){.open = SEGMENT_NONE, .notice = SEGMENT_NONE};
     mailbox_init(&shard->inbox, &run->memory.of[MEMORY_MESSAGES]);
+    admission_open(&shard->admission, run->order, &shard->sched_memory);
     const struct lineage_effects effects = {.cookie = shard,
                                             .ready = on_ready,
                                             .cancel = on_cancel,
@@ -321,6 +322,8 @@ int shard_create(struct sheaf_run *run, uint32_t number, struct shard **ret_shar
         result = lineage_create(run->plan, &effects, &shard->lineage_memory, &shard->lineage);
     if (result == 0)
         result = sched_create(run->plan, &shard->sched_memory, &shard->sched);
+    if (result == 0 && run->order != ADMISSION_AS_SUBMITTED)
+        sched_keep_order(shard->sched);
     if (result == 0)
         result = hold_open_lanes(shard);
     if (result == 0)
@@ -396,7 +399,9 @@ void shard_destroy(struct shard *shard)
         return;
     assert(!shard->started);
     sources_destroy(shard->sources);
-    free_roots(shard->waiting);
+    for (uint64_t root; admission_take(&shard->admission, &root);)
+        root_free((struct root *)(uintptr_t)root);
+    admission_close(&shard->admission);
     free_roots(shard->admitted);
     lineage_destroy(shard->lineage);
     sched_destroy(shard->sched);

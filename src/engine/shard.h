@@ -32,6 +32,7 @@
 #include "engine/run.h"
 #include "engine/source.h"
 #include "lineage/lineage.h"
+#include "sched/admission.h"
 #include "sched/policy.h"
 #include "sched/sched.h"
 #include "shm/completion_ring.h"
@@ -82,9 +83,10 @@ struct slot {
 enum root_phase { ROOT_WAITING, ROOT_READING, ROOT_LIVE, ROOT_COMPLETE, ROOT_LEAVING };
 
 struct root {
-    struct root *next, *previous; /* in shard.waiting, or in shard.admitted */
+    struct root *next, *previous; /* in shard.admitted */
     uint64_t index;
     uint64_t tag;
+    uint64_t bytes; /* of its sources, as the host says; 0: not known */
     uint32_t lineage_root;
     enum root_phase phase;
     uint32_t source_count;
@@ -181,7 +183,7 @@ struct shard {
     struct lineage_memory lineage_memory, sched_memory; /* counted */
     struct lineage *lineage;
     struct sched *sched;
-    struct root *waiting, *waiting_last; /* not yet admitted, in order */
+    struct admission admission; /* roots that wait */
     struct root *admitted;
     uint64_t admitted_count, read_bytes;
     uint64_t now_us;  /* at the start of the step */

@@ -92,11 +92,16 @@ static double usual_children(const struct bulk *bulk, const struct bulk_root *ro
 
 static bool has_its_share(const struct bulk *bulk, const struct bulk_root *root)
 {
-    if (root->queued < TASTE_ROWS)
+    if (root->queued < TASTE_ROWS || bulk->off)
         return false;
     if (!bulk->finished_any && bulk->children_roots <= TASTED_ROOTS_MAX)
         return true;
     return root->queued >= LARGE_TIMES * USUAL_MIN && root->queued >= LARGE_TIMES * usual_children(bulk, root);
+}
+
+void sched_keep_order(struct sched *sched)
+{
+    sched->bulk.off = true;
 }
 
 int sched_ready_in_turn(struct sched *sched, struct grain grain, uint32_t root)

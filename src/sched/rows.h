@@ -61,6 +61,7 @@ struct bulk {
     double children_log_sum;
     uint64_t children_roots; /* roots that had a child */
     bool finished_any;       /* some root with children is over */
+    bool off;                /* no row is put aside */
 };
 
 struct sched {

@@ -83,6 +83,8 @@ uint32_t sched_pick(const struct sched *sched, const uint32_t *calls, uint32_t c
 
 /* ---- roots much larger than the others (bulk.c) ---- */
 
+/* From now on none of its rows is put aside: roots were put in order by somebody who knows them. */
+void sched_keep_order(struct sched *sched);
 /* A root was given one more child; a root is complete, and its number may be used again. */
 void sched_child(struct sched *sched, uint32_t root);
 void sched_root_over(struct sched *sched, uint32_t root);

@@ -54,6 +54,7 @@ static void count_start(void *cookie, const struct lineage *lineage, struct grai
         !sim->setup->hangs_per_million)
         return;
     uint32_t depth = lineage_coordinate(lineage, call->domain, grain.entity, at, 16);
+    at[0] = lineage_root_tag(lineage, lineage_root_of(lineage, grain)); /* its number, in whatever order it came */
     ret_saying->fault = sim->setup->fault ? sim->setup->fault(sim->setup->cookie, grain.call, at, depth, attempt)
                                           : fault_by_chance(sim, grain.call, at, depth, attempt);
 }

@@ -31,10 +31,24 @@ static void on_root_complete(void *cookie, uint32_t root)
     if (sim->error)
         return;
     sim->complete[sim->complete_count++] = root;
-    sim->is_complete[lineage_root_tag(sim->lineage, root)] = true;
+    sim->is_complete[lineage_root_index(sim->lineage, root)] = true;
     while (sim->lowest < sim->setup->root_count && sim->is_complete[sim->lowest])
         sim->lowest++;
     sim->room = true;
+}
+
+/* All wait from the start. */
+static int roots_prepare(struct sim *sim)
+{
+    const struct sim_setup *setup = sim->setup;
+    int status = 0;
+    admission_open(&sim->admission, setup->largest_first ? ADMISSION_LARGEST_FIRST : ADMISSION_AS_SUBMITTED,
+                   &lineage_heap);
+    for (uint32_t root = 0; root < setup->root_count && status == 0; root++)
+        status = admission_add(&sim->admission, root, setup->roots ? setup->roots[root] : 0);
+    if (setup->largest_first)
+        sched_keep_order(sim->sched);
+    return status;
 }
 
 static int prepare(struct sim *sim)
@@ -54,6 +68,8 @@ static int prepare(struct sim *sim)
         status = upstream_open(&sim->upstream, sim->plan, &lineage_heap);
     if (status == 0)
         status = sched_create(sim->plan, &lineage_heap, &sim->sched);
+    if (status == 0)
+        status = roots_prepare(sim);
     return status ? status : lineage_create(sim->plan, &effects, &lineage_heap, &sim->lineage);
 }
 
@@ -63,15 +79,16 @@ static void roots_admit(struct sim *sim)
 {
     const struct sim_setup *setup = sim->setup;
     struct value_ref sources[SOURCES_MAX];
-    while (!sim->error && sim->admitted < setup->root_count &&
-           (setup->window == 0 || sim->admitted - sim->done < setup->window)) {
+    uint64_t next;
+    while (!sim->error && (setup->window == 0 || sim->admitted - sim->done < setup->window) &&
+           admission_take(&sim->admission, &next)) {
         for (uint32_t i = 0; i < sim->plan->source_count; i++)
-            sources[i] = sim->operators.source(sim->operators.cookie, sim->admitted, i);
+            sources[i] = sim->operators.source(sim->operators.cookie, (uint32_t)next, i);
         sim->result->values_made += sim->plan->source_count;
         uint32_t root;
         sim->admitted++;
         sim->still = 0;
-        int status = lineage_admit(sim->lineage, sim->admitted - 1, sources, &root);
+        int status = lineage_admit(sim->lineage, next, sources, &root);
         sim->error = sim->error ? sim->error : status;
     }
 }
@@ -226,6 +243,7 @@ static void clean_up(struct sim *sim)
     lineage_destroy(sim->lineage);
     sched_destroy(sim->sched);
     upstream_close(&sim->upstream);
+    admission_close(&sim->admission);
     free(sim->calls);
     free(sim->pools);
     free(sim->devices);

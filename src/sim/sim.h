@@ -102,6 +102,7 @@ struct sim_setup {
     uint32_t window;                 /* roots in flight, 0: all */
     const uint32_t *devices_of_pool; /* per Pool */
     uint32_t dial;                   /* isolation dial of Calls that may fail their group, 0: off */
+    bool largest_first;              /* roots with the largest counts are admitted first, as the engine can */
     bool fixed_batches;              /* no policy: what is READY, at most the Call's batch, at once */
     bool shuffled;                   /* what happens at one moment happens in any order, on any idle device */
     enum sim_order order;

@@ -3,6 +3,7 @@
 #ifndef SRC_SIM_STATE_H
 #define SRC_SIM_STATE_H
 
+#include "sched/admission.h"
 #include "sched/gate.h"
 #include "sched/sched.h"
 #include "sched/upstream.h"
@@ -113,6 +114,7 @@ struct sim {
     struct event *heap;
     uint32_t heap_count, heap_capacity;
     uint64_t now_us, order, random;
+    struct admission admission;
     uint32_t admitted, done;
     uint32_t *complete;
     uint32_t complete_count, complete_capacity;

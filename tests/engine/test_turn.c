@@ -85,6 +85,42 @@ static void test_suppressed_rows_leave_at_once(void **state)
     assert_int_equal(bed_number(bed, NULL, "worker_deaths"), 0);
 }
 
+/* ---- the order of roots ---- */
+
+static void submit_bytes(struct bed *bed, uint64_t bytes)
+{
+    static const char text[100];
+    struct sheaf_value value = {.kind = SHEAF_TEXT, .data = text, .length_bytes = bytes};
+    struct sheaf_submission submission = {.size = sizeof submission, .value_count = 1, .values = &value, .tag = bytes};
+    assert_int_equal(sheaf_run_submit(bed->run, &submission, NULL, NULL), 0);
+}
+
+/* One worker has one root until it is known that no larger one comes: then the largest go first. */
+static void test_largest_first(void **state)
+{
+    struct bed *bed = *state;
+    static const uint64_t sizes[] = {10, 50, 30, 90, 30, 20};
+    static const uint64_t by_size[] = {10, 90, 50, 30, 30, 20}, as_submitted[] = {10, 50, 30, 90, 30, 20};
+    enum { ROOTS = 6 };
+    bed->workers = 1;
+    for (int largest = 0; largest < 2; largest++) {
+        bed->run_options.order = largest ? SHEAF_ORDER_LARGEST_FIRST : SHEAF_ORDER_AS_SUBMITTED;
+        bed_open(bed, "sources: {s: text}\noutputs: [y]\nsteps:\n- {call: w, op: weigh, in: s, out: y, batch: 1}\n");
+        for (int i = 0; i < ROOTS; i++)
+            submit_bytes(bed, sizes[i]);
+        sheaf_run_close_input(bed->run);
+        struct sheaf_event event;
+        for (int i = 0; (event = bed_next(bed)).kind != SHEAF_EVENT_END; i++) {
+            struct sheaf_result_info info = {.size = sizeof info};
+            assert_int_equal(event.kind, SHEAF_EVENT_ROOT);
+            sheaf_result_info(event.result, &info);
+            assert_int_equal(info.tag, largest ? by_size[i] : as_submitted[i]);
+            sheaf_result_acknowledge(event.result);
+        }
+        bed_close(bed);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -92,6 +128,7 @@ int main(void)
         TEST(test_the_dial_bounds_what_a_bad_parent_costs),
         TEST(test_the_dial_lets_everything_through),
         TEST(test_suppressed_rows_leave_at_once),
+        TEST(test_largest_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

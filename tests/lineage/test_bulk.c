@@ -147,6 +147,14 @@ static void test_rows_move_up_to_the_low_water_only(void **state)
     assert_int_equal(sched_queued(bed->sched, BATCH), 2 * 2 * 64); /* two batches a worker */
 }
 
+static void test_nothing_is_put_aside_where_the_order_is_given(void **state)
+{
+    struct bed *bed = *state;
+    sched_keep_order(bed->sched);
+    grow(bed, READ, GIANT, 10000);
+    assert_int_equal(sched_aside(bed->sched, READ), 0);
+}
+
 static void test_cancel_of_what_is_aside(void **state)
 {
     struct bed *bed = *state;
@@ -169,6 +177,7 @@ int main(void)
         TEST(test_equal_roots_are_never_put_aside),
         TEST(test_a_giant_lets_others_past_and_does_not_starve),
         TEST(test_rows_move_up_to_the_low_water_only),
+        TEST(test_nothing_is_put_aside_where_the_order_is_given),
         TEST(test_cancel_of_what_is_aside),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

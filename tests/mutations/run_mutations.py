@@ -26,7 +26,8 @@ GROUPS = (
     (("src/lineage", "src/sched"), (
         ("sched", ["tests/lineage/test_sched.c", SIGNATURES], {}),
         ("bulk", ["tests/lineage/test_bulk.c", SIGNATURES], {}),
-        ("upstream", ["tests/lineage/test_upstream.c", SIGNATURES], {}),
+        ("admission", ["tests/lineage/test_admission.c"], {}),
+    ("upstream", ["tests/lineage/test_upstream.c", SIGNATURES], {}),
         ("policy", ["tests/sim/test_policy.c", SIGNATURES], {}),
         ("lineage", ["tests/lineage/test_lineage.c", SIGNATURES], {}),
         ("reference",

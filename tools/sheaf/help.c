@@ -126,6 +126,7 @@ static const struct {
      "  --seed N              of everything random                 --devices N   --batch N   --roots N (scale)\n"
      "  --dial N              siblings of an unproven parent in flight (0: no bound)\n"
      "  --fixed-batches       take what is ready, without a policy\n"
+     "  --largest-first       admit the largest roots first\n"
      "  --order ORDER         fifo; unordered and parent are what E4 and E3 measure, and know no recovery\n"
      "  --jitter PERCENT      service times vary evenly by so much; or --spread exponential, --spread "
      "lognormal:PERCENT\n"

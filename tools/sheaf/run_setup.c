@@ -173,6 +173,8 @@ static int open_engine(struct run *run)
     options.cookie = (void *)(uintptr_t)settings;
     options.log = on_log;
     struct sheaf_run_options run_options = {.size = sizeof run_options, .run_id = run->run_id};
+    if (settings_is(settings, SETTING_ORDER, "largest-first"))
+        run_options.order = SHEAF_ORDER_LARGEST_FIRST;
     int status = sheaf_engine_create(&options, &run->engine, &error);
     if (status == 0)
         status = sheaf_run_open(run->engine, run->pipeline.plan, &run_options, &run->run, &error);

@@ -16,6 +16,8 @@ static const struct setting table[SETTING_COUNT] = {
                       "paths in --files-from end with NUL, not with a line end"},
     [SETTING_RECURSIVE] = {"recursive", 0, SETTING_FLAG, false, NULL, "yes", NULL, "Sources",
                            "go into subfolders (--no-recursive: do not)"},
+    [SETTING_ORDER] = {"order", 0, SETTING_CHOICE, false, "as-found|largest-first", "as-found", "ORDER", "Sources",
+                       "begin with the largest files, so that none of them is left alone at the end"},
     [SETTING_OUTPUT] = {"output", 'o', SETTING_TEXT, true, NULL, "", "DIR", "Results",
                         "write the output tree here; the same command again goes on where it stopped"},
     [SETTING_DURABILITY] = {"durability", 0, SETTING_CHOICE, false, "full|none", "full", "HOW", "Results",

@@ -17,6 +17,7 @@ enum setting_id {
     SETTING_FILES_FROM,
     SETTING_NULL,
     SETTING_RECURSIVE,
+    SETTING_ORDER,
     /* results */
     SETTING_OUTPUT,
     SETTING_DURABILITY,

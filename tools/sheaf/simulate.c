@@ -246,6 +246,8 @@ static int read_arguments(struct sim_arguments *arguments, int argc, char **argv
         const char *flag = argv[i], *word = i + 1 < argc ? argv[i + 1] : NULL;
         if (strcmp(flag, "--json") == 0) {
             arguments->json = true;
+        } else if (strcmp(flag, "--largest-first") == 0) {
+            arguments->options.setup.largest_first = true;
         } else if (strcmp(flag, "--fixed-batches") == 0) {
             arguments->options.fixed_batches = true;
         } else if (strcmp(flag, "--trace") == 0) {
