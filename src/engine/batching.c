@@ -75,7 +75,7 @@ int batching_create(struct shard *shard)
         atomic_store_explicit(&board->go, BATCH_NOTHING_COMING, memory_order_relaxed);
         batching->any |= batching->calls[call].decides;
     }
-    return upstream_open(&batching->map, plan, &lineage_heap);
+    return upstream_open(&batching->map, plan, &shard->sched_memory);
 }
 
 void batching_destroy(struct shard *shard)

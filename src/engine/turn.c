@@ -19,7 +19,7 @@ int turn_create(struct shard *shard)
         return -ENOMEM;
     for (uint32_t call = 0; call < plan->call_count; call++) {
         bool reaches = plan->calls[call].widest_failure >= SHEAF_SCOPE_GROUP && plan->calls[call].domain != 0;
-        gate_open(&shard->gates[call], &lineage_heap, call, reaches ? shard->run->unproven_rows : 0);
+        gate_open(&shard->gates[call], &shard->sched_memory, call, reaches ? shard->run->unproven_rows : 0);
     }
     return 0;
 }
