@@ -42,8 +42,8 @@ struct sheaf_engine_options {
     uint32_t
         workers_per_core; /* of `workers` 0: as many to a core as it has usable hardware threads, at most; 0: one */
     uint32_t worker_rows; /* a worker process is replaced after about so many rows; 0: 100,000 */
-    const char *device; /* for Calls that have kernels: auto (NULL), host, cuda, or cuda:0,3. auto and host also use
-                           the CPU; cuda fails the run when no device is left */
+    const char *device;   /* for Calls that have kernels: auto (NULL), host, cuda, or cuda:0,3. auto and host also use
+                             the CPU; cuda fails the run when no device is left */
 };
 
 /* Probes the machine and prepares; starts no worker. SHEAF_E_ENVIRONMENT when the machine cannot run it. */
