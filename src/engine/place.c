@@ -32,17 +32,35 @@ static uint32_t shrink_pools(const struct sheaf_engine *engine, const struct she
     return wanted;
 }
 
+static bool pool_is_live(const struct sheaf_plan *plan, uint32_t pool)
+{
+    bool live = false;
+    for (uint32_t i = 0; i < plan->pools[pool].call_count; i++)
+        live |= plan->calls[plan->pool_calls[plan->pools[pool].call_first + i]].live;
+    return live;
+}
+
+/* Workers of a CPU Pool that does not say how many. Those that nobody asked for leave the cores of workers on devices
+ * alone. */
+static uint32_t usual_count(const struct sheaf_engine *engine, const struct sheaf_plan *plan, uint32_t device_count)
+{
+    uint32_t on_devices = 0;
+    for (uint32_t pool = 0; pool < plan->pool_count; pool++)
+        if (plan->pools[pool].device == PLAN_ANY_DEVICE && pool_is_live(plan, pool))
+            on_devices += device_count;
+    uint32_t left = topo_default_workers(engine->topo, engine->options.workers_per_core, on_devices);
+    return engine->options.workers == 0 && left < engine->worker_count ? left : engine->worker_count;
+}
+
 /* Deals the engine's workers out to the Pools: a Pool that says how many gets that many, the others the engine's
  * number. `ret_wanted`: how many the program wishes for; returned: how many there are. */
 static uint32_t deal_workers(const struct sheaf_engine *engine, const struct sheaf_plan *plan, uint32_t device_count,
                              uint32_t *counts, uint32_t *ret_wanted)
 {
-    uint32_t wanted = 0;
+    uint32_t wanted = 0, usual = usual_count(engine, plan, device_count);
     for (uint32_t pool = 0; pool < plan->pool_count; pool++) {
-        bool live = false;
-        for (uint32_t i = 0; i < plan->pools[pool].call_count; i++)
-            live |= plan->calls[plan->pool_calls[plan->pools[pool].call_first + i]].live;
-        counts[pool] = !live ? 0 : plan->pools[pool].replicas ? plan->pools[pool].replicas : engine->worker_count;
+        bool live = pool_is_live(plan, pool);
+        counts[pool] = !live ? 0 : plan->pools[pool].replicas ? plan->pools[pool].replicas : usual;
         if (live && plan->pools[pool].device == PLAN_ANY_DEVICE && device_count > 0)
             counts[pool] = device_count;
         wanted += counts[pool];

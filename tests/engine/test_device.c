@@ -179,6 +179,39 @@ static void test_place(void **state)
     assert_int_equal(bed_number(bed, NULL, "worker_deaths"), 0);
 }
 
+/* Where everything would be on two sockets with four GPUs each: a driver of a device on its socket, and nobody else on
+ * its core. */
+static void test_placement(void **state)
+{
+    struct bed *bed = *state;
+    const char *shared = getenv("SHEAF_SHARED");
+    char path[4096], *text = NULL;
+    snprintf(path, sizeof path, "%s/hgx-8gpu.xml", shared ? shared : "../shared");
+    if (access(path, R_OK) != 0) {
+        print_message("skipped: no %s\n", path);
+        skip();
+    }
+    struct sheaf_engine_options options = {.size = sizeof options, .topology_xml = path};
+    struct sheaf_error error = SHEAF_ERROR_INIT;
+    struct sheaf_engine *engine = NULL;
+    struct sheaf_program *program = NULL;
+    struct sheaf_plan *plan = NULL;
+    assert_int_equal(sheaf_program_create(bed->registry, &program), 0);
+    assert_int_equal(sheaf_program_parse(program, "test", PROGRAM(""), strlen(PROGRAM("")), NULL, 0, &error), 0);
+    assert_int_equal(sheaf_program_compile(program, &plan, &error), 0);
+    assert_int_equal(sheaf_engine_create(&options, &engine, &error), 0);
+    assert_int_equal(sheaf_engine_placement(engine, plan, &text), 0);
+    assert_non_null(strstr(text, "\nb                0          44  0-86:2\n"));
+    assert_non_null(strstr(text, "\nb                1          44  96-182:2\n"));
+    assert_non_null(strstr(text, "\ngpu              0           4  88-94:2\n"));
+    assert_non_null(strstr(text, "\ngpu              1           4  184-190:2\n"));
+    assert_null(strstr(text, "share a core"));
+    free(text);
+    sheaf_engine_destroy(engine);
+    sheaf_plan_destroy(plan);
+    sheaf_program_destroy(program);
+}
+
 static void test_no_driver(void **state)
 {
     struct bed *bed = *state;
@@ -478,6 +511,7 @@ int main(void)
         TEST(test_devices),
         TEST(test_chosen_devices),
         TEST(test_place),
+        TEST(test_placement),
         TEST(test_no_driver),
         TEST(test_delays),
         TEST(test_one_fault),
