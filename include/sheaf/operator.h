@@ -50,7 +50,8 @@ enum {
     SHEAF_OPERATOR_STATE_OF_PARENT = 1u << 4, /* keeps or uses state under `row->parent_key` (pdf.page) */
     SHEAF_OPERATOR_ENGINE_CODE = 1u << 5,     /* reserved: runs inside the shard, built-ins only */
     SHEAF_OPERATOR_DEVICE =
-        1u << 6, /* with BATCH: run_batch and finish_batch work on a device, see struct sheaf_device */
+        1u
+        << 6, /* with BATCH: run_batch and finish_batch work on a device (struct sheaf_device); ONE_SHAPE is implied */
     SHEAF_OPERATOR_ONE_SHAPE =
         1u << 7, /* with BATCH: tensor inputs agree in dtype and shape over the rows of a batch */
 };

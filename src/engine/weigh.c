@@ -42,7 +42,7 @@ void weigh_row(struct shard *shard, const struct value_ref *inputs, struct dispa
         return;
     for (uint32_t i = 0; i < dispatch->input_count; i++) {
         dispatch->bytes += bytes_of(shard->run, &inputs[i]);
-        if (call->op->flags & SHEAF_OPERATOR_ONE_SHAPE)
+        if (call->op->flags & (SHEAF_OPERATOR_ONE_SHAPE | SHEAF_OPERATOR_DEVICE))
             dispatch->shape = shape_of(shard->run->payload, &inputs[i], i, dispatch->shape);
     }
     batching_row_weighs(shard, dispatch->call, dispatch->bytes);

@@ -143,7 +143,7 @@ static int gather_inputs(struct worker_row *row)
 static bool shape_is_as_said(const struct worker_row *row)
 {
     uint64_t shape = SHAPE_NONE;
-    if ((row->call->spec->operator_flags & SHEAF_OPERATOR_ONE_SHAPE) == 0)
+    if ((row->call->spec->operator_flags & (SHEAF_OPERATOR_ONE_SHAPE | SHEAF_OPERATOR_DEVICE)) == 0)
         return true;
     for (uint32_t at = 0; at < row->call->spec->input_count; at++)
         if (row->inputs[at].kind == SHEAF_TENSOR && row->inputs[at].tensor != NULL)

@@ -4,6 +4,8 @@
  *
  *     device_sum   text -> i64     the sum of its bytes; `fault`: texts that begin with this byte make the device fail
  *     device_mix   text -> bytes   as many bytes, mixed with the root's index; more device memory than it says
+ *     make_tensor  i64 -> tensor   of one of five shapes, on the CPU
+ *     device_shapes tensor -> i64  the sum of its bytes, if all rows of the batch are of one shape
  */
 #include <errno.h>
 #include <stdio.h>
@@ -112,8 +114,33 @@ static int mix_finish(void *cookie, const struct sheaf_batch *batch, char *messa
     return 0;
 }
 
+static int tensor_run(void *cookie, const struct sheaf_row *row, char *message)
+{
+    const struct state *state = cookie;
+    int64_t number = row->inputs[0].i64;
+    struct sheaf_tensor tensor = {
+        .dtype = SHEAF_U8, .rank = 2, .shape = {1 + (uint64_t)number % 5, 32}, .stride_bytes = {32, 1}};
+    unsigned char bytes[5 * 32];
+    memset(bytes, (int)(number % 100), sizeof bytes);
+    struct sheaf_value value = {
+        .kind = SHEAF_TENSOR, .data = bytes, .length_bytes = tensor.shape[0] * 32, .tensor = &tensor};
+    return state->host->answer(row, &value, 1);
+}
+
+static int shapes_run(void *cookie, const struct sheaf_batch *batch, char *message)
+{
+    const struct sheaf_device_input *in = &batch->inputs[0];
+    uint64_t rows = batch->rows[0]->inputs[0].tensor->shape[0];
+    for (uint32_t row = 0; row < batch->row_count; row++)
+        if (batch->rows[row]->inputs[0].tensor->shape[0] != rows || in->stride_bytes != rows * 32 ||
+            batch->devices[row] != (char *)in->base + row * in->stride_bytes)
+            return -EINVAL;
+    return sum_run(cookie, batch, message);
+}
+
 static const struct sheaf_port text[] = {{"text", SHEAF_TEXT, 0, NULL}}, sum[] = {{"sum", SHEAF_I64, 0, NULL}},
-                               mixed[] = {{"mixed", SHEAF_BYTES, 0, NULL}};
+                               mixed[] = {{"mixed", SHEAF_BYTES, 0, NULL}}, number[] = {{"number", SHEAF_I64, 0, NULL}},
+                               tensor_port[] = {{"tensor", SHEAF_TENSOR, 0, NULL}};
 static const struct sheaf_option options[] = {{.name = "fault",
                                                .type = SHEAF_OPTION_I64,
                                                .fallback = {.type = SHEAF_OPTION_I64},
@@ -149,19 +176,43 @@ static const struct sheaf_operator operators[] = {
      .close = close_state,
      .run_batch = mix_run,
      .finish_batch = mix_finish},
+    {.size = sizeof(struct sheaf_operator),
+     .name = "make_tensor",
+     .version = "1",
+     .summary = "makes tensors",
+     .inputs = number,
+     .outputs = tensor_port,
+     .input_count = 1,
+     .output_count = 1,
+     .open = open_state,
+     .close = close_state,
+     .run = tensor_run},
+    {.size = sizeof(struct sheaf_operator),
+     .flags = SHEAF_OPERATOR_BATCH | SHEAF_OPERATOR_DEVICE,
+     .name = "device_shapes",
+     .version = "1",
+     .summary = "sums tensors of one shape on a device",
+     .inputs = tensor_port,
+     .outputs = sum,
+     .input_count = 1,
+     .output_count = 1,
+     .open = open_state,
+     .close = close_state,
+     .run_batch = shapes_run,
+     .finish_batch = sum_finish},
 };
 
 SHEAF_API const struct sheaf_plugin *sheaf_plugin(uint32_t host_abi);
 
 const struct sheaf_plugin *sheaf_plugin(uint32_t host_abi)
 {
-    static const struct sheaf_operator *const table[] = {&operators[0], &operators[1]};
+    static const struct sheaf_operator *const table[] = {&operators[0], &operators[1], &operators[2], &operators[3]};
     static const struct sheaf_plugin plugin = {.size = sizeof plugin,
                                                .abi = SHEAF_OPERATOR_ABI,
                                                .name = "device_test",
                                                .version = "1",
                                                .operators = table,
-                                               .operator_count = 2,
+                                               .operator_count = 4,
                                                .kernels = &test_kernels};
     return host_abi == SHEAF_OPERATOR_ABI ? &plugin : NULL;
 }

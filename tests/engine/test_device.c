@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/device/kernels.h"
 #include "tests/engine/bed.h"
 
 enum { ROOTS = 160, FAULTY_LETTER = 'z' };
@@ -270,6 +271,33 @@ static void test_one_fault(void **state)
     }
 }
 
+/* Many faults of all kinds on eight devices, at random. */
+static void test_many_faults(void **state)
+{
+    static const char *const functions[] = {"cuLaunchKernel",     "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync",
+                                            "cuEventSynchronize", "cuEventRecord",     "cuStreamWaitEvent"};
+    static const int errors[] = {700, 214, 999, 702, 719};
+    struct bed *bed = *state;
+    uint64_t random = seed();
+    bed->device = "auto";
+    set_number("SHEAF_FAKE_CUDA_DELAY_US", 300);
+    for (int round = 0; round < 2; round++) {
+        char text[512] = "";
+        for (int fault = 0; fault < 10; fault++) {
+            random = random * UINT64_C(6364136223846793005) + 1442695040888963407u;
+            size_t used = strlen(text);
+            snprintf(text + used, sizeof text - used, "%s%d:%s:%d:%d", fault > 0 ? "," : "", (int)(random >> 60) % 8,
+                     functions[(random >> 50) % 6], 1 + (int)((random >> 40) % 12), errors[(random >> 30) % 5]);
+        }
+        print_message("%s\n", text);
+        assert_int_equal(truncate(state_path, 0), 0);
+        setenv("SHEAF_FAKE_CUDA_ERRORS", text, 1);
+        set_number("SHEAF_FAKE_CUDA_SEED", random);
+        /* A row by itself that meets two of them is charged for the second. */
+        run_right(bed, PROGRAM(", recovery: retry, retries: 9"));
+    }
+}
+
 /* A kernel that does not end: its process is ended at the deadline. */
 static void test_a_kernel_that_hangs(void **state)
 {
@@ -310,6 +338,69 @@ static void test_rows_that_fault(void **state)
     assert_int_equal(answers.failed, guilty);
     assert_int_equal(bed_heard(bed, "is retired"), 0);
     assert_true(bed_number(bed, NULL, "worker_deaths") >= 3);
+}
+
+/* ---- what fits, and what goes together ---- */
+
+enum { MIXED_ROOTS = 48 };
+
+static void take_mixed(void *cookie, const struct sheaf_result *result, const struct sheaf_result_info *info)
+{
+    uint64_t *right = cookie;
+    struct sheaf_item item = bed_item(result, 0, 0);
+    if (info->status != SHEAF_ROOT_OK) {
+        assert_int_equal(info->class_id, SHEAF_CLASS_RESOURCE_EXHAUSTED);
+        assert_true((int64_t)info->tag > 6000000);
+        return;
+    }
+    const unsigned char *bytes = item.value.data;
+    assert_int_equal(item.value.length_bytes, info->tag);
+    for (uint64_t at = 0; at < info->tag; at++)
+        if (bytes[at] != mix((unsigned char)letter_of((int64_t)info->tag), info->root, at))
+            fail_msg("root %llu is wrong at byte %llu", (unsigned long long)info->root, (unsigned long long)at);
+    ++*right;
+}
+
+/* Batches are cut so that they fit the device's memory, cut again when the operator takes more than it said, and a row
+ * that does not fit by itself fails by itself. Large results come straight into their rows' memory. */
+static void test_memory_of_the_device(void **state)
+{
+    struct bed *bed = *state;
+    int64_t numbers[MIXED_ROOTS];
+    for (int i = 0; i < MIXED_ROOTS; i++)
+        numbers[i] = i == 30 ? 7000000 : i % 3 == 0 ? 500000 + i : 1000 + 7 * i;
+    set_number("SHEAF_FAKE_CUDA_DEVICES", 2);
+    for (int host = 0; host < 2; host++) {
+        uint64_t right = 0;
+        bed->device = host ? "host" : "cuda";
+        bed_open(bed, "sources: {s: i64}\noutputs: [y]\nsteps:\n- {call: b, op: blob, in: s, out: t}\n"
+                      "- {call: d, op: device_mix, in: t, out: y, batch: 12}\n");
+        bed_drive(bed, numbers, MIXED_ROOTS, take_mixed, &right);
+        bed_close(bed);
+        assert_true(right >= (uint64_t)(host ? MIXED_ROOTS : MIXED_ROOTS - 1)); /* the host has more */
+        assert_int_equal(bed_number(bed, NULL, "worker_deaths"), 0);
+    }
+}
+
+/* Rows of a batch have tensors of one shape, without gaps between them: the operator checks it. */
+static void test_shapes(void **state)
+{
+    struct bed *bed = *state;
+    int64_t numbers[ROOTS];
+    for (int i = 0; i < ROOTS; i++)
+        numbers[i] = i;
+    set_number("SHEAF_FAKE_CUDA_DEVICES", 2);
+    for (int host = 0; host < 2; host++) {
+        struct answers answers = {0};
+        bed->device = host ? "host" : "cuda";
+        bed_open(bed, "sources: {s: i64}\noutputs: [y]\nsteps:\n- {call: b, op: make_tensor, in: s, out: t}\n"
+                      "- {call: d, op: device_shapes, in: t, out: y, batch: 16}\n");
+        bed_drive(bed, numbers, ROOTS, take_sum, &answers);
+        bed_close(bed);
+        assert_int_equal(answers.ok, ROOTS);
+        for (int i = 0; i < ROOTS; i++)
+            assert_int_equal(answers.sums[i], (1 + i % 5) * 32 * (i % 100));
+    }
 }
 
 /* ---- devices that are no use ---- */
@@ -515,8 +606,11 @@ int main(void)
         TEST(test_no_driver),
         TEST(test_delays),
         TEST(test_one_fault),
+        TEST(test_many_faults),
         TEST(test_a_kernel_that_hangs),
         TEST(test_rows_that_fault),
+        TEST(test_memory_of_the_device),
+        TEST(test_shapes),
         TEST(test_a_broken_device_is_retired),
         TEST(test_on_to_the_host),
         TEST(test_no_device_is_left),

@@ -188,6 +188,7 @@ static void check_cores(struct doctor *doctor)
 
 static void check_gpus(struct doctor *doctor)
 {
+    const char *device = settings_text(doctor->settings, SETTING_DEVICE);
     struct text what = {0};
     unsigned devices = count_numbered("/dev", "nvidia");
     void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
@@ -196,7 +197,11 @@ static void check_gpus(struct doctor *doctor)
         doctor_report(doctor, FINDING_WARN, what.data,
                       "libcuda.so.1 is not found: install the driver's user libraries");
     else
-        doctor_report(doctor, FINDING_OK, what.data, devices == 0 ? "none is needed" : "no operator uses them yet");
+        doctor_report(doctor, FINDING_OK, what.data,
+                      devices == 0                  ? "none is needed: steps with kernels run on the CPU"
+                      : strcmp(device, "host") == 0 ? "not used, as --device host says"
+                                                    : "steps with kernels use them; their workers may open the "
+                                                      "driver's files");
     if (driver != NULL)
         dlclose(driver);
     text_free(&what);

@@ -21,6 +21,7 @@ struct sheaf_engine_options machine_options(const struct settings *settings)
         .workers_per_core = (uint32_t)settings_number(settings, SETTING_WORKERS_PER_CORE),
         .memory_bytes = settings_number(settings, SETTING_MEMORY),
         .io = io_backend(settings),
+        .device = settings_text(settings, SETTING_DEVICE),
         /* not given: what the pipeline and its operators say */
         .row_timeout_ms = settings_given(settings, SETTING_TIMEOUT)
                               ? (uint32_t)(settings_seconds(settings, SETTING_TIMEOUT) * 1000)

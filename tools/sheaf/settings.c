@@ -47,6 +47,8 @@ static const struct setting table[SETTING_COUNT] = {
                          "longest time for one page (for one row of a Call)"},
     [SETTING_IO] = {"io", 0, SETTING_CHOICE, false, "auto|uring|sync", "auto", "HOW", "Machine",
                     "read and write through io_uring or plain system calls"},
+    [SETTING_DEVICE] = {"device", 0, SETTING_DEVICES, false, NULL, "auto", "WHICH", "Machine",
+                        "for steps with GPU kernels: auto, host, cuda, or cuda:0,3; auto: GPUs if there are any"},
     [SETTING_PROGRESS] = {"progress", 'p', SETTING_CHOICE, false, "auto|bar|plain|json|none", "auto", "FORM", "Reports",
                           "progress on standard error; auto: a bar on a terminal, else plain lines"},
     [SETTING_LOG_LEVEL] = {"log-level", 0, SETTING_CHOICE, false, "error|warning|info|debug", "warning", "LEVEL",
@@ -124,6 +126,10 @@ static bool value_fits(const struct setting *setting, const char *word, const ch
     case SETTING_SECONDS:
         *ret_wanted = "seconds as 0.5 or 60, up to a day";
         return read_amount(word, false, &amount) && amount > 0 && amount <= 86400;
+    case SETTING_DEVICES:
+        *ret_wanted = "auto|host|cuda, or cuda:0,3";
+        return is_choice("auto|host|cuda", word) ||
+               (strncmp(word, "cuda:", 5) == 0 && length > 5 && strspn(word + 5, "0123456789,") == length - 5);
     case SETTING_FAILURES:
         *ret_wanted = "a count as 10, or a percentage as 5%";
         return length > 0 && strspn(word, "0123456789") == length - (word[length - 1] == '%') && length < 12 &&

@@ -36,6 +36,7 @@ enum setting_id {
     SETTING_MEMORY,
     SETTING_TIMEOUT,
     SETTING_IO,
+    SETTING_DEVICE,
     /* reports */
     SETTING_PROGRESS,
     SETTING_LOG_LEVEL,
@@ -49,12 +50,13 @@ enum setting_id {
 
 enum setting_kind {
     SETTING_TEXT,
-    SETTING_CHOICE,  /* one of `choices`, "a|b" */
-    SETTING_NUMBER,  /* 0 to 2^31 - 1 */
-    SETTING_BYTES,   /* 512M, 2G, ...: powers of 1024 */
-    SETTING_SECONDS, /* 0.5, 60 */
-    SETTING_FLAG,    /* yes|no; --key and --no-key */
-    SETTING_FAILURES /* 10 or 5% */
+    SETTING_CHOICE,   /* one of `choices`, "a|b" */
+    SETTING_NUMBER,   /* 0 to 2^31 - 1 */
+    SETTING_BYTES,    /* 512M, 2G, ...: powers of 1024 */
+    SETTING_SECONDS,  /* 0.5, 60 */
+    SETTING_FLAG,     /* yes|no; --key and --no-key */
+    SETTING_FAILURES, /* 10 or 5% */
+    SETTING_DEVICES   /* auto, host, cuda, cuda:0,3 */
 };
 
 struct setting {
