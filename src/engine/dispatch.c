@@ -178,7 +178,9 @@ static int describe(struct shard *shard, struct slot *slot, const struct sched_r
         .grain = slot_number(shard, slot),
         .call = slot->grain.call,
         .attempt = row->attempt,
-        .home = row->fresh_worker ? row->home : hold_home(shard, row, key, parent_key),
+        .home = !row->fresh_worker                ? hold_home(shard, row, key, parent_key)
+                : shard->links[row->home].retired ? DISPATCH_HOME_ANY
+                                                  : row->home,
         .input_count = call->input_count,
         .depth = (uint16_t)depth,
         .flags = row->fresh_worker ? DISPATCH_ALONE : 0,

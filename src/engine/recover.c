@@ -21,6 +21,7 @@ void recover_attached(struct shard *shard, const struct message_worker *message)
     }
     spsc_writer_open(&link->control, &control);
     link->attached = true;
+    link->retired = false;
     link->killed = false;
     link->generation = message->generation;
     link->refused = 0;
@@ -186,48 +187,48 @@ static int compare_starts(const void *left, const void *right)
     return (a->since_ns > b->since_ns) - (a->since_ns < b->since_ns);
 }
 
-/* How many rows ran in the batch that started then, of this shard or others, and whether another batch ran. */
-static uint32_t count_batch(const struct claim_page *page, uint64_t since_ns, bool *ret_others)
+/* Whether the page names rows that started at another time. */
+static bool others_ran(const struct claim_page *page, uint64_t since_ns)
 {
-    uint32_t count = 0;
-    *ret_others = false;
     for (uint32_t i = 0; i < page->row_count; i++) {
         struct claim_row row = claim_page_read(page, i);
-        count += row.state == CLAIM_RUNNING && row.since_ns == since_ns;
-        *ret_others |= row.state == CLAIM_RUNNING && row.since_ns != since_ns;
+        if (row.state == CLAIM_RUNNING && row.since_ns != since_ns)
+            return true;
     }
-    return count;
+    return false;
 }
 
-static bool ran_alone(const struct shard *shard, const struct claim_row *row)
+static bool was_isolated(struct shard *shard, const struct claim_row *rows, uint32_t count)
 {
-    struct slot *slot = slot_find((struct shard *)shard, row->grain, row->number);
+    const struct slot *slot = count > 0 ? slot_find(shard, rows[0].grain, rows[0].number) : NULL;
     return slot && slot->batch != 0;
 }
 
 /* Rows that started together are one batch. Which of several in flight made the device fail nobody knows, and it may
  * have been none of them: each goes again alone, and only one that fails then is taken apart. What is the device's own
  * fault is no row's. */
-static void judge_batches(struct recovery *recovery, struct claim_row *rows, uint32_t count)
+static void judge_batches(struct recovery *recovery, struct claim_row *rows, uint32_t count, uint32_t running)
 {
     struct shard *shard = recovery->shard;
     const struct message_worker *death = recovery->death;
     const struct claim_page *page = &shard->run->workers[death->worker].lane.claims;
-    bool innocent = death->end == WORKER_DEVICE && device_fault_is_device(death->fault);
+    if (death->end == WORKER_DEVICE && device_fault_is_device(death->fault)) {
+        for (uint32_t i = 0; i < count; i++)
+            give_back_claimed(shard, rows[i].grain, rows[i].number);
+        return;
+    }
+    if (was_isolated(shard, rows, count)) { /* nothing ran beside it */
+        charge(recovery, rows, count, running);
+        return;
+    }
     qsort(rows, count, sizeof *rows, compare_starts);
     for (uint32_t first = 0, next; first < count; first = next) {
-        bool others;
-        uint32_t run = count_batch(page, rows[first].since_ns, &others);
         for (next = first + 1; next < count && rows[next].since_ns == rows[first].since_ns;)
             next++;
-        if (innocent) {
-            for (uint32_t i = first; i < next; i++)
-                give_back_claimed(shard, rows[i].grain, rows[i].number);
-        } else if ((others || death->end == WORKER_DEVICE) && !ran_alone(shard, &rows[first])) {
+        if (death->end == WORKER_DEVICE || others_ran(page, rows[first].since_ns))
             isolate(recovery, &rows[first], next - first);
-        } else {
-            charge(recovery, &rows[first], next - first, run);
-        }
+        else
+            charge(recovery, &rows[first], next - first, running);
     }
 }
 
@@ -254,7 +255,7 @@ static bool sweep_page(struct recovery *recovery)
             recover_give_back(shard, slot);
     }
     if (shard->run->workers[recovery->death->worker].on_device)
-        judge_batches(recovery, guilty, guilty_count);
+        judge_batches(recovery, guilty, guilty_count, running);
     else
         charge(recovery, guilty, guilty_count, running);
     return running > 0;
@@ -282,6 +283,22 @@ static bool sweep_seen(struct recovery *recovery)
     }
     charge(recovery, guilty, guilty_count, guilty_count);
     return guilty_count > 0;
+}
+
+/* Suspects that wait for a process of that number are offered to any. */
+void recover_retired(struct shard *shard, uint32_t worker)
+{
+    shard->links[worker].retired = true;
+    for (uint32_t i = 0; i < shard->slots_real; i++) {
+        struct slot *slot = &shard->slots[i];
+        uint32_t number = shard->slot_first + i;
+        const struct dispatch *described = &shard->board.dispatches.slots[number]; /* only shards can write there */
+        if (!slot->live || !(described->flags & DISPATCH_ALONE) || described->home != worker)
+            continue;
+        struct ready_producer *ring = &shard->rings[(size_t)slot->grain.call * BOARD_RINGS + slot->ring];
+        if (ready_ring_cancel(ring, number, slot->number, slot->position) == READY_CANCEL_DONE)
+            recover_give_back(shard, slot);
+    }
 }
 
 void recover_death(struct shard *shard, const struct message_worker *message)

@@ -131,6 +131,7 @@ enum message_kind {
     MESSAGE_SOURCE,
     MESSAGE_ATTACHED,
     MESSAGE_DEATH,
+    MESSAGE_RETIRED, /* struct message_worker: no process of that number will come */
     MESSAGE_STOP,
     /* to the host */
     MESSAGE_RESULT, /* struct sheaf_result */
@@ -153,7 +154,7 @@ enum worker_end {
     WORKER_STUCK,  /* its page names rows and none that runs: any of them may be the one that wrote it */
 };
 
-struct message_worker { /* ATTACHED, DEATH */
+struct message_worker { /* ATTACHED, DEATH, RETIRED */
     struct message message;
     uint32_t worker;
     uint32_t generation; /* ATTACHED: of the process that comes */

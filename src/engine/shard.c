@@ -96,6 +96,9 @@ static void take_message(struct shard *shard, struct message *message)
     case MESSAGE_DEATH:
         recover_death(shard, (struct message_worker *)message);
         break;
+    case MESSAGE_RETIRED:
+        recover_retired(shard, ((struct message_worker *)message)->worker);
+        break;
     default:
         assert(message->kind == MESSAGE_STOP);
         shard->stopping = true;

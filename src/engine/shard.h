@@ -117,6 +117,7 @@ struct hold {
 
 /* The shard's ends of a worker's lane. */
 struct link {
+    bool retired; /* no process of this number will come */
     bool attached;
     bool killed;         /* for a breach: nothing more is read before its death */
     uint32_t generation; /* of the process that is there */
@@ -346,6 +347,7 @@ bool reserve_may_give_way(const struct sheaf_run *run, uint32_t worker);
 
 /* ---- recover.c ---- */
 void recover_attached(struct shard *shard, const struct message_worker *message);
+void recover_retired(struct shard *shard, uint32_t worker);
 void recover_death(struct shard *shard, const struct message_worker *message);
 /* A row goes back to its queue without blame, and its slot is free. */
 void recover_give_back(struct shard *shard, struct slot *slot);

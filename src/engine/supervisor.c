@@ -467,8 +467,12 @@ static void retire_device(struct supervisor *supervisor, uint32_t worker)
         left += !supervisor->processes[run->pool_first[pool] + i].retired;
     run_log(run, 2, "device %u (%s) is retired after %u failures, %u left: %s", device->ordinal, device->name,
             DEVICE_FAULTS_MAX, left, why);
-    if (left > 0)
+    if (left > 0) {
+        struct message_worker retired = {.message.kind = MESSAGE_RETIRED, .worker = worker};
+        if (tell_shards(supervisor, &retired) < 0)
+            give_up(supervisor, -ENOMEM, "memory is used up");
         return;
+    }
     if (run->devices->may_use_host) {
         use_host(supervisor, pool);
         return;
