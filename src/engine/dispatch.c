@@ -84,6 +84,8 @@ void slot_release_keeping_hold(struct shard *shard, struct slot *slot)
     if (slot->started)
         lineage_started(shard->lineage, slot->grain);
     batching_claim_over(shard, slot);
+    shard->pools[shard->plan->calls[slot->grain.call].pool].homed -= slot->homed;
+    slot->homed = false;
     built_free(shard, slot->built);
     slot->built = NULL;
     reserve_end(shard, &slot->reserved);
@@ -199,6 +201,8 @@ static int describe(struct shard *shard, struct slot *slot, const struct sched_r
     }
     if (result == 0)
         dispatch_write(&shard->board.dispatches, &dispatch);
+    slot->homed = dispatch.home != DISPATCH_HOME_ANY;
+    shard->pools[call->pool].homed += slot->homed;
     return result;
 }
 

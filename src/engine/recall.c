@@ -76,6 +76,8 @@ static uint32_t offer_to_all(struct shard *shard, uint32_t worker)
         if (hold->used && hold->worker == worker && keymap_get(&shard->home_of, hold->key) == worker)
             keymap_remove(&shard->home_of, hold->key);
     }
+    if (shard->pools[shard->run->workers[worker].pool].homed == 0)
+        return 0;
     for (uint32_t i = 0; i < shard->slot_count; i++) {
         struct slot *slot = &shard->slots[i];
         struct dispatch *dispatch = &shard->board.dispatches.slots[shard->slot_first + i];

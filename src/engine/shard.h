@@ -73,6 +73,7 @@ struct slot {
     struct reservation reserved;
     uint8_t ring; /* enum board_ring */
     bool live;
+    bool homed;    /* was offered to one worker first: counted in its Pool */
     bool recalled; /* the Grain was queued again: the worker owes us only the release */
     bool unwanted; /* the Grain is sealed: what comes is discarded */
     bool started;  /* was seen running when it was cancelled; to be counted when the claim ends */
@@ -150,6 +151,7 @@ struct grants {
 struct pool_state {
     bool pushed;     /* rows were offered since its event count was bumped */
     bool rebuilding; /* its workers are being killed so that its rings can be made anew */
+    uint32_t homed;  /* rows out that were offered to one worker first */
     bool careful;    /* one row at a time, until the suspects of a rebuild are through */
 };
 

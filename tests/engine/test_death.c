@@ -198,6 +198,29 @@ static void kill_from_outside(struct bed *bed, int first_signal, int second_sign
     assert_in_range(killed, 1, 2);
 }
 
+static void take_same(void *cookie, const struct sheaf_result *result, const struct sheaf_result_info *info)
+{
+    assert_int_equal(info->status, SHEAF_ROOT_OK);
+    assert_int_equal(bed_item(result, 0, 0).value.i64, info->tag);
+    ++*(uint64_t *)cookie;
+}
+
+/* What a worker says of claims that have ended is discarded, though their slots describe other rows of its own. The
+ * worker does not load operators: it gives back what it gets. */
+static void test_late_answers_are_discarded(void **state)
+{
+    struct bed *bed = *state;
+    static int64_t numbers[2000];
+    uint64_t rows = 0;
+    count_up(numbers, 2000);
+    bed->worker_path = getenv("SHEAF_LATE_WORKER");
+    bed_open(bed, ONE "- {call: k, op: say, in: s, out: y}\n");
+    bed_drive(bed, numbers, 2000, take_same, &rows);
+    bed_close(bed);
+    assert_int_equal(rows, 2000);
+    assert_int_equal(bed_number(bed, NULL, "worker_deaths"), 0);
+}
+
 static void test_killed_from_outside(void **state)
 {
     struct bed *bed = *state;
@@ -392,6 +415,7 @@ int main(void)
         TEST(test_batch_bisection),
         TEST(test_hang),
         TEST(test_retry_with_backoff),
+        TEST(test_late_answers_are_discarded),
         TEST(test_killed_from_outside),
         TEST(test_abort),
         TEST(test_cannot_start),
