@@ -8,9 +8,14 @@
 #define TESTS_COMMON_RANDOM_PROGRAM_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /* {"sources", "steps", "outputs"} with one source `p0`; its rows, borrowed from the program. */
 json_t *random_program(uint64_t seed, json_t **ret_rows);
+
+/* The same with every operator of the cases and every kind: nested lists, texts, aligned expansions and gathers; with
+ * three sources. Another generator, so that the seeds above keep their meaning. */
+json_t *random_typed_program(uint64_t seed);
 
 #endif

@@ -88,6 +88,18 @@ static void collect_status(const struct sheaf_result_info *info, struct observed
     json_array_set_new(observed->roots, info->root, json_string(sheaf_root_status_name(info->status)));
 }
 
+/* An output may be named twice; its Items are taken down once. */
+static bool named_before(const struct sheaf_plan *plan, size_t output, const char *name)
+{
+    struct sheaf_plan_port port = {.size = sizeof port};
+    bool found = false;
+    for (size_t i = 0; i < output && !found; i++) {
+        sheaf_plan_output(plan, i, &port);
+        found = strcmp(port.name, name) == 0;
+    }
+    return found;
+}
+
 void collect_result(const struct sheaf_plan *plan, const struct sheaf_result *result, struct observed *observed)
 {
     struct sheaf_result_info info = {.size = sizeof info};
@@ -97,7 +109,8 @@ void collect_result(const struct sheaf_plan *plan, const struct sheaf_result *re
         struct sheaf_plan_port port = {.size = sizeof port};
         struct sheaf_item item = {.size = sizeof item};
         sheaf_plan_output(plan, output, &port);
-        for (size_t i = 0; sheaf_result_item(result, output, i, &item) == 0; i++) {
+        bool known = named_before(plan, output, port.name);
+        for (size_t i = 0; !known && sheaf_result_item(result, output, i, &item) == 0; i++) {
             if (item.depth != port.depth || item.coordinate[0] != info.root)
                 observed_trouble(observed, "an Item of %s lies elsewhere than its Port or root", port.name);
             json_array_append_new(json_object_get(observed->outputs, port.name), entry_json(&port, &item, observed));

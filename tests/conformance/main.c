@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * conformance [--engine real|sim] [--seed N] [--schedules N] [--workers N] [--case NAME] [--keep-going] [--verbose]
- *     FILE...
+ *     [--random N] FILE...
  *
  * Runs conformance cases on the real engine through the public API, or in the simulator (lineage and scheduling alone,
  * under 20 random schedules or as many as --schedules says, and as many more drawn stepwise), and compares what comes
@@ -15,12 +15,15 @@
 #include <string.h>
 
 #include "tests/common/case_compare.h"
+#include "tests/common/case_files.h"
+#include "tests/common/random_program.h"
 #include "tests/conformance/case.h"
+#include "tests/reference/reference.h"
 
 struct options {
     uint64_t seed;
     uint32_t workers; /* 0: 1 to 3, by the seed */
-    uint32_t schedules;
+    uint32_t schedules, random;
     const char *only;
     bool keep_going, verbose, simulated;
 };
@@ -148,10 +151,56 @@ static bool run_file(struct tally *tally, const char *path)
     return going;
 }
 
+/* ---- random programs ---- */
+
+static bool agrees_with_reference(const struct sheaf_plan *plan, const json_t *program, const struct observed *observed,
+                                  char *why, size_t bytes)
+{
+    struct expected expected;
+    json_t *columns[CASE_SOURCES_MAX];
+    if (observed->end != CASE_RAN || observed->aborted) {
+        snprintf(why, bytes, "it does not run: %.500s%.500s", observed->trouble, observed->cause);
+        return false;
+    }
+    case_columns(plan, program, columns);
+    reference_evaluate(plan, columns, &expected);
+    bool same = expected_agrees(&expected, observed->outputs, observed->roots, NULL, why, bytes);
+    expected_clear(&expected);
+    return same;
+}
+
+static bool run_random(struct tally *tally, uint64_t seed)
+{
+    json_t *program = random_typed_program(seed);
+    struct case_setup setup = {.registry = tally->registry,
+                               .workers = tally->options.workers ? tally->options.workers : 1 + (uint32_t)(seed % 3),
+                               .seed = seed,
+                               .give_up_after_ms = 60000,
+                               .simulated = tally->options.simulated};
+    struct observed observed;
+    struct sheaf_plan *plan = NULL;
+    char why[2048] = "";
+    case_run(&setup, program, &observed);
+    bool same = case_compile(tally->registry, program, &plan, NULL) == 0 &&
+                agrees_with_reference(plan, program, &observed, why, sizeof why);
+    if (!same) {
+        char *text = json_dumps(program, JSON_COMPACT | JSON_PRESERVE_ORDER);
+        printf("random program of seed %llu: %s\n%s\n", (unsigned long long)seed, why, text);
+        fflush(stdout);
+        free(text);
+    }
+    tally->passed += same;
+    tally->failed += !same;
+    sheaf_plan_destroy(plan);
+    observed_clear(&observed);
+    json_decref(program);
+    return same;
+}
+
 static int usage(void)
 {
     fprintf(stderr, "usage: conformance [--engine real|sim] [--seed N] [--schedules N] [--workers N] [--case NAME]\n"
-                    "                   [--keep-going] [--verbose] FILE...\n"
+                    "                   [--keep-going] [--verbose] [--random N] FILE...\n"
                     "the operators: SHEAF_CONFORMANCE_OPS, the plug-in's path; the worker: SHEAF_WORKER\n");
     return 2;
 }
@@ -159,10 +208,15 @@ static int usage(void)
 static int parse(int argc, char **argv, struct options *ret_options)
 {
     static const struct option longs[] = {
-        {"engine", required_argument, NULL, 'e'},    {"seed", required_argument, NULL, 's'},
-        {"schedules", required_argument, NULL, 'n'}, {"workers", required_argument, NULL, 'w'},
-        {"case", required_argument, NULL, 'c'},      {"keep-going", no_argument, NULL, 'k'},
-        {"verbose", no_argument, NULL, 'v'},         {NULL, 0, NULL, 0},
+        {"engine", required_argument, NULL, 'e'},
+        {"seed", required_argument, NULL, 's'},
+        {"schedules", required_argument, NULL, 'n'},
+        {"workers", required_argument, NULL, 'w'},
+        {"case", required_argument, NULL, 'c'},
+        {"keep-going", no_argument, NULL, 'k'},
+        {"verbose", no_argument, NULL, 'v'},
+        {"random", required_argument, NULL, 'r'},
+        {NULL, 0, NULL, 0},
     };
     struct options options = {.seed = 1};
     for (int key; (key = getopt_long(argc, argv, "", longs, NULL)) != -1;) {
@@ -176,6 +230,8 @@ static int parse(int argc, char **argv, struct options *ret_options)
             options.keep_going = true;
         else if (key == 'v')
             options.verbose = true;
+        else if (key == 'r')
+            options.random = (uint32_t)strtoul(optarg, NULL, 10);
         else if (key == 'n')
             options.schedules = (uint32_t)strtoul(optarg, NULL, 10);
         else if (key == 'e' && strcmp(optarg, "sim") == 0)
@@ -207,9 +263,9 @@ int main(int argc, char **argv)
 {
     struct tally tally = {0};
     int first = parse(argc, argv, &tally.options);
-    if (first < 0 || first >= argc)
+    if (first < 0 || (first >= argc && tally.options.random == 0))
         return usage();
-    bool any = false;
+    bool any = tally.options.random > 0;
     for (int i = first; i < argc; i++) {
         FILE *file = fopen(argv[i], "re");
         any |= file != NULL;
@@ -225,6 +281,9 @@ int main(int argc, char **argv)
         return 2;
     for (int i = first; i < argc && run_file(&tally, argv[i]); i++)
         ;
+    for (uint32_t i = 0; i < tally.options.random; i++)
+        if (!run_random(&tally, tally.options.seed + i) && !tally.options.keep_going)
+            break;
     sheaf_registry_destroy(tally.registry);
     printf("%u passed, %u failed\n", tally.passed, tally.failed);
     return tally.failed > 0;

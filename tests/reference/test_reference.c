@@ -4,6 +4,7 @@
  * retries and lost workers, and compared with the reference evaluator. Two drivers run them: a player that draws every
  * step, and the simulator with its devices, budgets and batch policy. A failure prints the seed and the program.
  * SHEAF_TEST_SEED: the first program; SHEAF_TEST_PROGRAMS: how many; SHEAF_TEST_ORDERS: runs of each by each driver.
+ * Both generators of random_program.h take the seed.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,6 +17,7 @@
 #include <string.h>
 
 #include "program/registry.h"
+#include "tests/common/case_files.h"
 #include "tests/common/operator_signatures.h"
 #include "tests/common/random_program.h"
 #include "tests/lineage/player.h"
@@ -42,11 +44,11 @@ static void show(uint64_t seed, uint64_t order, const char *driver, const json_t
 }
 
 static bool run_agrees(struct tally *tally, uint64_t seed, uint64_t order, size_t driver, const json_t *program,
-                       const struct sheaf_plan *plan, json_t *rows, const struct expected *expected)
+                       const struct sheaf_plan *plan, json_t *const *columns, const struct expected *expected)
 {
     struct played played;
     char why[2048] = "";
-    drivers[driver].run(plan, &rows, seed * 1000 + order, &played);
+    drivers[driver].run(plan, columns, seed * 1000 + order, &played);
     snprintf(why, sizeof(why), "%s", played.breach);
     bool agrees =
         !played.breach[0] && expected_agrees(expected, played.outputs, played.roots, played.started, why, sizeof(why));
@@ -58,35 +60,34 @@ static bool run_agrees(struct tally *tally, uint64_t seed, uint64_t order, size_
     return agrees;
 }
 
-static void play_one(struct tally *tally, uint64_t seed, const json_t *program, const struct sheaf_plan *plan,
-                     json_t *rows)
+static void play_one(struct tally *tally, uint64_t seed, const json_t *program, const struct sheaf_plan *plan)
 {
+    json_t *columns[CASE_SOURCES_MAX];
     struct expected expected;
     bool agrees = true;
-    reference_evaluate(plan, &rows, &expected);
+    case_columns(plan, program, columns);
+    reference_evaluate(plan, columns, &expected);
     for (uint64_t i = 0; i < tally->orders * DRIVERS && agrees; i++)
-        agrees = run_agrees(tally, seed, i / DRIVERS, i % DRIVERS, program, plan, rows, &expected);
+        agrees = run_agrees(tally, seed, i / DRIVERS, i % DRIVERS, program, plan, columns, &expected);
     tally->programs++;
     tally->wrong += !agrees;
     expected_clear(&expected);
 }
 
-static void one_program(struct tally *tally, uint64_t seed)
+/* Releases the program. */
+static void one_program(struct tally *tally, uint64_t seed, json_t *program)
 {
-    struct sheaf_program *build;
     struct sheaf_plan *plan = NULL;
-    json_t *rows, *program = random_program(seed, &rows);
-    char *text = json_dumps(program, JSON_PRESERVE_ORDER);
-    assert_non_null(text);
-    assert_int_equal(sheaf_program_create(tally->registry, &build), 0);
-    if (sheaf_program_parse(build, "random", text, strlen(text), NULL, 0, NULL) == 0)
-        sheaf_program_compile(build, &plan, NULL);
-    if (plan)
-        play_one(tally, seed, program, plan, rows);
+    if (case_compile(tally->registry, program, &plan, NULL) == 0)
+        play_one(tally, seed, program, plan);
     sheaf_plan_destroy(plan);
-    sheaf_program_destroy(build);
-    free(text);
     json_decref(program);
+}
+
+static json_t *plain_program(uint64_t seed)
+{
+    json_t *rows;
+    return random_program(seed, &rows);
 }
 
 static uint64_t setting(const char *name, uint64_t fallback)
@@ -104,20 +105,20 @@ static void test_found_before(void **state)
     assert_int_equal(sheaf_registry_create(&tally.registry), 0);
     assert_int_equal(registry_add_plugin(tally.registry, &operator_signatures, NULL, NULL), 0);
     for (size_t i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++)
-        one_program(&tally, seeds[i]);
+        one_program(&tally, seeds[i], plain_program(seeds[i]));
     sheaf_registry_destroy(tally.registry);
     assert_int_equal(tally.wrong, 0);
     assert_int_equal(tally.programs, sizeof(seeds) / sizeof(seeds[0]));
 }
 
-static void test_reference(void **state)
+static void check_programs(json_t *(*make)(uint64_t seed))
 {
     uint64_t first = setting("SHEAF_TEST_SEED", 1), programs = setting("SHEAF_TEST_PROGRAMS", 20000);
-    struct tally tally = {.orders = setting("SHEAF_TEST_ORDERS", 2)};
+    struct tally tally = {.orders = setting("SHEAF_TEST_ORDERS", 1)};
     assert_int_equal(sheaf_registry_create(&tally.registry), 0);
     assert_int_equal(registry_add_plugin(tally.registry, &operator_signatures, NULL, NULL), 0);
     for (uint64_t i = 0; i < programs && tally.wrong < 5; i++)
-        one_program(&tally, first + i);
+        one_program(&tally, first + i, make(first + i));
     sheaf_registry_destroy(tally.registry);
     print_message("%llu programs from seed %llu, %llu runs, %llu Grains: %llu disagree with the reference\n",
                   (unsigned long long)tally.programs, (unsigned long long)first, (unsigned long long)tally.played,
@@ -126,8 +127,19 @@ static void test_reference(void **state)
     assert_true(programs < 100 || tally.programs * 2 > programs);
 }
 
+static void test_programs(void **state)
+{
+    check_programs(plain_program);
+}
+
+static void test_typed_programs(void **state)
+{
+    check_programs(random_typed_program);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_found_before), cmocka_unit_test(test_reference)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_found_before), cmocka_unit_test(test_programs),
+                                       cmocka_unit_test(test_typed_programs)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
