@@ -25,8 +25,10 @@ struct completion_wire {
     uint32_t text_length_bytes;
     uint32_t rows_run;
     uint32_t closed;
+    uint32_t checksum; /* of kind and record, with 0 in this place */
+    uint32_t reserved;
 };
-static_assert(sizeof(struct completion_wire) == 72, "part of the shared layout");
+static_assert(sizeof(struct completion_wire) == 80, "part of the shared layout");
 
 #define CLASS_IDS 256u
 #define LEVELS 3u
@@ -66,6 +68,26 @@ static uint32_t cut_text(const char *text, uint32_t length_bytes, uint32_t limit
 static bool is_keyed(uint32_t kind)
 {
     return kind == COMPLETION_EVICTED || kind == COMPLETION_CHUNK;
+}
+
+static uint64_t mix(uint64_t sum, uint64_t word)
+{
+    return (sum ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+/* Against stray writes, two or three instructions a word: xxHash takes far more for so little. Each step is a
+ * bijection, so a change of one word is not missed before the end is cut off. `record` is 8-byte aligned. */
+static uint32_t checksum_of(uint32_t kind, const void *record, uint32_t length_bytes)
+{
+    const uint64_t *words = record;
+    uint64_t sum = (uint64_t)length_bytes << 32 | kind, rest = 0;
+    for (uint32_t left = length_bytes / 32; left > 0; left--, words += 4)
+        sum = mix(mix(mix(mix(sum, words[0]), words[1]), words[2]), words[3]);
+    for (uint32_t left = length_bytes % 32 / 8; left > 0; left--)
+        sum = mix(sum, *words++);
+    memcpy(&rest, words, length_bytes % 8);
+    sum = mix(sum, rest);
+    return (uint32_t)(sum >> 32) ^ (uint32_t)(sum >> 17);
 }
 
 static struct completion_wire to_wire(const struct completion *record)
@@ -109,9 +131,9 @@ int completion_write(struct spsc_writer *writer, const struct completion *record
     if (wire.value_count > COMPLETION_VALUES_MAX)
         return -EMSGSIZE;
     uint32_t values_bytes = wire.value_count * (uint32_t)sizeof(struct value_ref);
+    uint32_t length_bytes = (uint32_t)sizeof(wire) + values_bytes + wire.text_length_bytes;
     void *payload;
-    int status =
-        spsc_reserve(writer, record->kind, (uint32_t)sizeof(wire) + values_bytes + wire.text_length_bytes, &payload);
+    int status = spsc_reserve(writer, record->kind, length_bytes, &payload);
     if (status)
         return status;
     memcpy(payload, &wire, sizeof(wire));
@@ -119,6 +141,7 @@ int completion_write(struct spsc_writer *writer, const struct completion *record
         memcpy((char *)payload + sizeof(wire), record->values, values_bytes);
     if (wire.text_length_bytes)
         memcpy((char *)payload + sizeof(wire) + values_bytes, record->text, wire.text_length_bytes);
+    ((struct completion_wire *)payload)->checksum = checksum_of(record->kind, payload, length_bytes);
     return 0;
 }
 
@@ -170,7 +193,7 @@ static bool fields_make_sense(const struct completion_wire *wire, uint32_t kind)
            (kind == COMPLETION_FAIL || kind == COMPLETION_RAISED ? wire->class_id < CLASS_IDS : !wire->class_id) &&
            (kind == COMPLETION_LOG ? wire->level < LEVELS : !wire->level) &&
            (ends_run ? wire->closed < BATCH_CLOSES : !wire->closed) &&
-           (kind == COMPLETION_RAISED || wire->closed || !wire->rows_run);
+           (kind == COMPLETION_RAISED || wire->closed || !wire->rows_run) && !wire->reserved;
 }
 
 static bool lengths_make_sense(const struct completion_wire *wire, uint32_t kind, uint32_t length_bytes)
@@ -189,6 +212,9 @@ static int parse(struct completion_reader *reader, const struct spsc_header *hea
     if (header->kind >= COMPLETION_KINDS || header->length_bytes < sizeof(wire))
         return -EBADMSG;
     memcpy(&wire, reader->copy, sizeof(wire));
+    ((struct completion_wire *)reader->copy)->checksum = 0;
+    if (wire.checksum != checksum_of(header->kind, reader->copy, header->length_bytes))
+        return -EBADMSG;
     if (!lengths_make_sense(&wire, header->kind, header->length_bytes) || !fields_make_sense(&wire, header->kind))
         return -EBADMSG;
     const struct value_ref *values = (const struct value_ref *)((const char *)reader->copy + sizeof(wire));

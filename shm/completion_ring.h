@@ -2,11 +2,11 @@
 /*
  * The records a worker sends to a shard, over an SPSC byte ring in the worker's own memory.
  *
- * Every claim ends with exactly one of ANSWER, FAIL, RAISED or RELEASED for its (grain, number), also a cancelled or
- * recalled one; before it any number of CHILD records of that claim may come. A whole batch is committed at once. The
- * reader copies a record out before it checks it (lengths, kinds, counts against the length, text termination is not
- * needed) and calls nothing in it true: grain, number, segments and offsets are for the shard to check against what it
- * knows.
+ * Every claim ends with exactly one of ANSWER, FAIL, RAISED, RELEASED or DAMAGED for its (grain, number), also a
+ * cancelled or recalled one; before it any number of CHILD records of that claim may come. A whole batch is committed
+ * at once. The reader copies a record out before it checks it (a checksum against stray writes, lengths, kinds, counts
+ * against the length, text termination is not needed) and calls nothing in it true: grain, number, segments and offsets
+ * are for the shard to check against what it knows.
  */
 #ifndef SHM_COMPLETION_RING_H
 #define SHM_COMPLETION_RING_H
@@ -23,6 +23,7 @@ enum completion_kind {
     COMPLETION_EVICTED,    /* state kept under `key` is gone, its inputs are not read any more */
     COMPLETION_CHUNK,      /* chunk `key` of its segment is given back; CONTROL_NO_CHUNK: those were all */
     COMPLETION_LOG,        /* a line of text about a row, or about none (grain COMPLETION_NO_GRAIN) */
+    COMPLETION_DAMAGED,    /* an input is not what its producer answered: the row ends, and nothing it did counts */
     COMPLETION_KINDS,
 };
 
@@ -41,6 +42,7 @@ enum completion_kind {
  *   FAIL      grain, number, child_count, run_ns, closed (then rows_run), scope, class_id, text
  *   RAISED    grain, number, run_ns, rows_run, closed, class_id, text
  *   RELEASED  grain, number
+ *   DAMAGED   grain, number
  *   CHILD     grain, number, ordinal, values
  *   EVICTED   key
  *   CHUNK     key

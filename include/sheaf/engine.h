@@ -24,6 +24,11 @@ struct sheaf_engine;
 struct sheaf_run;
 struct sheaf_result; /* the outcome of one root */
 
+/* Whether values are looked at for what a worker wrote over them after it had answered. CRASH: those of a worker that
+ * crashed, once; it costs a hash of each value that is answered. ALWAYS: each time one is read, and results are copied.
+ * What is damaged is made anew, root by root; a root that damages itself fails with class `contract`. */
+enum sheaf_integrity { SHEAF_INTEGRITY_CRASH = 0, SHEAF_INTEGRITY_OFF, SHEAF_INTEGRITY_ALWAYS };
+
 enum sheaf_io_backend { SHEAF_IO_AUTO = 0, SHEAF_IO_URING, SHEAF_IO_SYNC };
 
 struct sheaf_engine_options {
@@ -44,6 +49,7 @@ struct sheaf_engine_options {
     uint32_t worker_rows; /* a worker process is replaced after about so many rows; 0: 100,000 */
     const char *device;   /* for Calls that have kernels: auto (NULL), host, cuda, or cuda:0,3. auto and host also use
                              the CPU; cuda fails the run when no device is left */
+    enum sheaf_integrity integrity;
 };
 
 /* Probes the machine and prepares; starts no worker. SHEAF_E_ENVIRONMENT when the machine cannot run it. */

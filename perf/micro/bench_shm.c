@@ -11,6 +11,7 @@
 #include "shm/board.h"
 #include "shm/completion_ring.h"
 #include "shm/lane.h"
+#include "shm/value_hash.h"
 
 #define ROWS_MAX 256u
 
@@ -118,6 +119,25 @@ static void record_there_and_back(struct bench *bench)
     close_scene(&scene);
 }
 BENCH("completion_ring/there_and_back", record_there_and_back, 1, 8, 32, 128)
+
+/* What --integrity costs for a value, once with `crash`, and once more for each look with `always`. */
+static void hash_value(struct bench *bench)
+{
+    size_t bytes = (size_t)bench_argument(bench);
+    char *value = calloc(1, bytes);
+    uint64_t hashes = 0;
+    if (value == NULL) {
+        bench_fail(bench, "no memory");
+        return;
+    }
+    while (bench_next(bench))
+        hashes |= value_hash(value, bytes);
+    if (hashes == 0)
+        bench_fail(bench, "a hash is 0");
+    bench_count_items(bench, bench_iterations(bench));
+    free(value);
+}
+BENCH("value/hash", hash_value, 4096)
 
 static void bump_nobody(struct bench *bench)
 {

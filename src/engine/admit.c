@@ -56,6 +56,37 @@ static void unlink_admitted(struct shard *shard, struct root *root)
     shard->admitted_count--;
 }
 
+/* ---- roots that are begun again ---- */
+
+/* Once in the company of others, for most are innocent; then alone, where damage is its own doing. */
+enum { AGAIN_TOGETHER = 1, AGAIN_MAX = 2 };
+
+static bool may_begin_again(const struct shard *shard, struct root *root)
+{
+    return shard->run->integrity != SHEAF_INTEGRITY_OFF && !shard->cancelled && root->begun_again++ < AGAIN_MAX;
+}
+
+static void wake_shards(const struct sheaf_run *run)
+{
+    for (uint32_t i = 0; i < run->shard_count; i++)
+        event_count_bump(run->shards[i]->board.shard_events);
+}
+
+/* One more or one fewer is under way in all shards together. */
+static void count_live(struct shard *shard, int32_t change)
+{
+    /* Partner: the load in step_aside. A shard that waits to be alone sees the last one end, or is woken. */
+    atomic_fetch_add_explicit(&shard->run->roots_live, (uint32_t)change, memory_order_seq_cst);
+    if (change < 0 && atomic_load_explicit(&shard->run->exclusive, memory_order_seq_cst) != 0)
+        wake_shards(shard->run);
+}
+
+/* False: somebody has, or waits to have, everything to himself. */
+static bool may_admit(const struct shard *shard)
+{
+    return atomic_load_explicit(&shard->run->exclusive, memory_order_acquire) == 0;
+}
+
 /* ---- into lineage ---- */
 
 static void fail_root(struct shard *shard, struct root *root, enum sheaf_class class_id, const char *text)
@@ -84,6 +115,38 @@ static void enter(struct shard *shard, struct root *root)
     shard_settle(shard);
 }
 
+/* With the sources it has. */
+static void enter_again(struct shard *shard, struct root *root)
+{
+    shard->reading++; /* as a root whose sources have just come */
+    count_live(shard, 1);
+    enter(shard, root);
+}
+
+/* Roots that must be alone, one after the other. */
+static void step_aside(struct shard *shard)
+{
+    struct sheaf_run *run = shard->run;
+    uint32_t nobody = 0, own = shard->number + 1;
+    if (!shard->aside) {
+        if (atomic_load_explicit(&run->exclusive, memory_order_relaxed) == own &&
+            atomic_load_explicit(&run->roots_live, memory_order_relaxed) == 0) {
+            atomic_store_explicit(&run->exclusive, 0, memory_order_release);
+            wake_shards(run);
+        }
+        return;
+    }
+    if (!atomic_compare_exchange_strong_explicit(&run->exclusive, &nobody, own, memory_order_seq_cst,
+                                                 memory_order_seq_cst) &&
+        nobody != own)
+        return; /* whoever has it wakes us when he is done */
+    if (atomic_load_explicit(&run->roots_live, memory_order_seq_cst) > 0)
+        return;
+    struct root *root = shard->aside;
+    shard->aside = root->next_aside;
+    enter_again(shard, root);
+}
+
 void admit_source(struct shard *shard, struct message_source *message)
 {
     struct root *root = message->root;
@@ -104,6 +167,7 @@ static bool start_reads(struct shard *shard, struct root *root)
 {
     root->phase = ROOT_READING;
     shard->reading++;
+    count_live(shard, 1);
     for (uint32_t i = 0; i < shard->plan->source_count; i++)
         root->reads_left += root->paths[i] != NULL;
     if (root->reads_left == 0 || shard->cancelled) {
@@ -159,7 +223,8 @@ void admit_step(struct shard *shard)
     bool full = shard->admitted_count > 0 && own_bytes(shard) > shard->run->budget.fixed_bytes / 2;
     full |= atomic_load_explicit(&shard->run->memory_short, memory_order_relaxed);
     uint64_t next;
-    while (shard->admission.count > 0 && !full &&
+    step_aside(shard);
+    while (shard->admission.count > 0 && !full && may_admit(shard) &&
            sched_may_admit(&window, shard->admitted_count, payload_shard_bytes(shard->run->payload), 0) &&
            admission_take(&shard->admission, &next)) {
         struct root *root = (struct root *)(uintptr_t)next;
@@ -193,14 +258,45 @@ void admit_cancel(struct shard *shard, const char *text)
 
 /* ---- out again ---- */
 
+static void abandon(struct shard *shard, struct root *root)
+{
+    root->again = true;
+    int result = lineage_abandon_root(shard->lineage, root->lineage_root);
+    if (result < 0)
+        shard_fail(shard, result, "beginning a root again");
+}
+
+void admit_again(struct shard *shard, struct root *root)
+{
+    if (root->phase != ROOT_LIVE || root->again)
+        return;
+    if (may_begin_again(shard, root))
+        abandon(shard, root);
+    else
+        fail_root(shard, root, SHEAF_CLASS_CONTRACT,
+                  "values of it were damaged in shared memory each time it was begun again");
+    shard_settle(shard);
+}
+
 void admit_complete(struct shard *shard, uint32_t lineage_root)
 {
     struct root *root = root_of(shard, lineage_root);
+    bool damaged = false;
     assert(root->phase == ROOT_LIVE);
     root->phase = ROOT_COMPLETE;
+    count_live(shard, -1);
     sched_root_over(shard->sched, lineage_root);
     hold_evict_root(shard, root);
-    struct sheaf_result *result = result_make(shard, root);
+    struct sheaf_result *result = root->again ? NULL : result_make(shard, root, &damaged);
+    if (damaged && may_begin_again(shard, root)) {
+        result_free(result);
+        abandon(shard, root);
+    }
+    if (root->again) {
+        root->phase = ROOT_LEAVING;
+        admit_leave(shard, root);
+        return;
+    }
     if (!result) {
         shard_fail(shard, -ENOMEM, "making a result");
         return;
@@ -208,14 +304,12 @@ void admit_complete(struct shard *shard, uint32_t lineage_root)
     result->message.kind = MESSAGE_RESULT;
     atomic_fetch_add_explicit(&shard->run->results_out, 1, memory_order_relaxed);
     counts_publish(shard);
-    atomic_fetch_add_explicit(&shard->run->results_held, 1, memory_order_relaxed);
     run_tell_host(shard->run, &result->message);
 }
 
 void admit_acknowledge(struct shard *shard, struct root *root)
 {
     assert(root->phase == ROOT_COMPLETE);
-    atomic_fetch_sub_explicit(&shard->run->results_held, 1, memory_order_relaxed);
     root->phase = ROOT_LEAVING;
     admit_leave(shard, root);
 }
@@ -229,6 +323,17 @@ void admit_leave(struct shard *shard, struct root *root)
         return; /* a worker still has it open, or still runs a row whose result nobody wants */
     if (result < 0) {
         shard_fail(shard, result, "releasing a root");
+        return;
+    }
+    if (root->again) {
+        root->again = false;
+        root->phase = ROOT_WAITING;
+        if (root->begun_again <= AGAIN_TOGETHER && may_admit(shard)) {
+            enter_again(shard, root);
+        } else {
+            root->next_aside = shard->aside;
+            shard->aside = root;
+        }
         return;
     }
     for (uint32_t i = 0; i < shard->plan->source_count; i++) {

@@ -90,21 +90,39 @@ bool audit_seen_elsewhere(const struct shard *shard, const struct slot *slot, ui
 struct look {
     struct shard *shard;
     uint64_t now_ns, longest_ns; /* longest_bound */
-    bool may_wait;               /* for memory: somebody can go on, or the host has results that hold some */
 };
 
-/* Whether some worker has a row that runs and waits for nothing. */
-static bool anyone_runs(const struct shard *shard)
+/* Whether a page row is one that is out: of this shard, or by the descriptor of another. */
+static bool is_ours(struct shard *shard, const struct claim_row *row)
+{
+    const struct sheaf_run *run = shard->run;
+    uint32_t number = row->grain / run->slots_per_shard;
+    struct dispatch dispatch;
+    if (number == shard->number)
+        return slot_find(shard, row->grain, row->number) != NULL;
+    return number < run->shard_count &&
+           dispatch_copy(&run->shards[number]->board.dispatches, row->grain, &dispatch) == 0 &&
+           dispatch.number == row->number;
+}
+
+/* Some worker but `but` has a row that runs and waits for nothing. */
+static bool another_runs(struct shard *shard, uint32_t but)
 {
     for (uint32_t worker = 0; worker < shard->run->worker_count; worker++) {
         const struct claim_page *page = page_of(shard, worker);
-        for (uint32_t i = 0; i < page->row_count && shard->links[worker].attached; i++) {
+        for (uint32_t i = 0; i < page->row_count && worker != but && shard->links[worker].attached; i++) {
             struct claim_row row = claim_page_read(page, i);
-            if (row.state == CLAIM_RUNNING && !row.blocked)
+            if (row.state == CLAIM_RUNNING && !row.blocked && is_ours(shard, &row))
                 return true;
         }
     }
     return false;
+}
+
+/* A row says that it waits for memory. It may, while somebody can go on, or the host has results that hold some. */
+static bool may_wait(struct shard *shard, uint32_t worker)
+{
+    return atomic_load_explicit(&shard->run->results_out, memory_order_relaxed) > 0 || another_runs(shard, worker);
 }
 
 static void see_row(struct look *look, uint32_t worker, const struct claim_row *row)
@@ -124,7 +142,7 @@ static void see_row(struct look *look, uint32_t worker, const struct claim_row *
     see(slot, row->state == CLAIM_RUNNING ? SEEN_RUNNING : SEEN_CLAIMED, worker, link->generation, look->now_ns);
     if (row->state != CLAIM_RUNNING)
         return;
-    if (row->blocked && look->may_wait)
+    if (row->blocked && may_wait(shard, worker))
         slot->seen.since_ns = look->now_ns;
     else if (over(shard, slot, look->now_ns))
         supervisor_time_out(shard->run->supervisor, worker, link->generation, row->grain, row->number,
@@ -280,7 +298,6 @@ void audit_step(struct shard *shard)
     struct look look = {.shard = shard, .now_ns = now_ns, .longest_ns = longest_bound(shard)};
     shard->audits++;
     complete_step(shard);
-    look.may_wait = anyone_runs(shard) || atomic_load_explicit(&shard->run->results_held, memory_order_relaxed) > 0;
     for (uint32_t worker = 0; worker < shard->run->worker_count; worker++)
         see_page(&look, worker);
     for (uint32_t i = 0; i < shard->slots_real; i++) {

@@ -144,6 +144,7 @@ static bool value_accept(struct shard *shard, uint32_t worker, sheaf_kind kind, 
         return false;
     if (ref->segment != VALUE_INLINE)
         return ref->segment == payload_worker_segment(shard->run->payload, worker) &&
+               (ref->hash != 0) == (shard->run->integrity != SHEAF_INTEGRITY_OFF) &&
                payload_retain(shard->run->payload, ref) == 0;
     uint32_t base = SHEAF_KIND_BASE(kind);
     bool scalar = SHEAF_KIND_DEPTH(kind) == 0 && (base == SHEAF_BOOL || base == SHEAF_I64 || base == SHEAF_F64);
@@ -436,6 +437,17 @@ static void take_raised(struct shard *shard, uint32_t worker, struct slot *slot,
         raised_flush(shard);
 }
 
+/* An input is not what its producer answered, says the worker. If it is, the worker lies, or has damaged itself. */
+static void take_damaged(struct shard *shard, uint32_t worker, struct slot *slot)
+{
+    if (!slot->unwanted && integrity_row(shard, slot)) {
+        link_kill(shard, worker, "it called inputs damaged that are not");
+        rebuild_suspect(shard, slot, worker);
+    } else {
+        claim_ended(shard, worker, slot);
+    }
+}
+
 /* ---- records ---- */
 
 static void take_failure(struct shard *shard, uint32_t worker, struct slot *slot, const struct completion *record)
@@ -516,6 +528,9 @@ static void take_record(struct shard *shard, uint32_t worker, const struct compl
         break;
     case COMPLETION_RAISED:
         take_raised(shard, worker, slot, record);
+        break;
+    case COMPLETION_DAMAGED:
+        take_damaged(shard, worker, slot);
         break;
     default: /* RELEASED: given back unrun, or because others go first: then its operator may have kept something */
         if (!slot->unwanted)

@@ -69,6 +69,8 @@ int sheaf_engine_create(const struct sheaf_engine_options *options, struct sheaf
     memcpy(&engine->options, options, known);
     if (engine->options.workers_per_core == 0)
         engine->options.workers_per_core = 1;
+    if ((uint32_t)engine->options.integrity > SHEAF_INTEGRITY_ALWAYS)
+        return fail(engine, -EINVAL, error, "sheaf_engine_options: integrity is none of its values");
     int result = topo_create(engine->options.topology_xml, &engine->topo, error);
     if (result < 0)
         return fail(engine, result, error, NULL);

@@ -147,6 +147,14 @@ int greet_prepare(struct sheaf_run *run, uint32_t worker, struct greeting *ret_g
     return 0;
 }
 
+static enum attach_integrity integrity_of_hello(enum sheaf_integrity integrity)
+{
+    static const enum attach_integrity of[] = {[SHEAF_INTEGRITY_OFF] = ATTACH_INTEGRITY_OFF,
+                                               [SHEAF_INTEGRITY_CRASH] = ATTACH_INTEGRITY_CRASH,
+                                               [SHEAF_INTEGRITY_ALWAYS] = ATTACH_INTEGRITY_ALWAYS};
+    return of[integrity];
+}
+
 int greet_send(struct sheaf_run *run, uint32_t worker, uint32_t generation, int socket, struct greeting *greeting)
 {
     const struct worker *who = &run->workers[worker];
@@ -164,6 +172,7 @@ int greet_send(struct sheaf_run *run, uint32_t worker, uint32_t generation, int 
             .pool = who->pool,
             .node = who->node,
             .crowded = run->worker_count + run->shard_count > topo_machine(run->engine->topo)->usable_cores,
+            .integrity = integrity_of_hello(run->integrity),
             .heap_limit_bytes = run->budget.heap_bytes,
             .on_device = who->on_device,
             .device_backend = who->device != TOPO_NONE ? SHEAF_DEVICE_CUDA : SHEAF_DEVICE_HOST,

@@ -264,3 +264,10 @@ enum payload_gone payload_release(struct payload *payload, const struct value_re
     }
     return gone;
 }
+
+bool payload_is_stale(const struct payload *payload, const struct value_ref *ref)
+{
+    uint32_t first, last;
+    chunks_of(ref, &first, &last);
+    return atomic_load_explicit(&payload_segment_of(payload, ref->segment)->stale[first], memory_order_relaxed) != 0;
+}

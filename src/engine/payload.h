@@ -88,6 +88,9 @@ enum payload_gone {
 enum payload_gone payload_release(struct payload *payload, const struct value_ref *ref,
                                   void (*freed)(void *cookie, uint32_t chunk), void *cookie);
 
+/* Whether a process that is dead made it. */
+bool payload_is_stale(const struct payload *payload, const struct value_ref *ref);
+
 /* ---- leases of workers ---- */
 
 /* Bytes that could be made real now. */

@@ -52,13 +52,18 @@ bool rebuild_holds_back(struct shard *shard, uint32_t pool)
 
 /* A row that no page and no ring names any more may have wiped out its own trace: it runs once more, alone, while
  * nothing else is out; if it is lost again it was the one. */
-static void suspect(struct shard *shard, struct slot *slot)
+void rebuild_suspect(struct shard *shard, struct slot *slot, uint32_t worker)
 {
     static const char text[] = "shared memory was damaged while it ran, twice";
+    if (slot->unwanted) {
+        recover_give_back(shard, slot);
+        return;
+    }
     struct sched_loss loss = {.event = SCHED_CRASHED,
                               .class_id = SHEAF_CLASS_CONTRACT,
                               .call = slot->grain.call,
                               .culprit = 0,
+                              .worker = worker,
                               .rows_before = 1};
     uint32_t entity = slot->grain.entity;
     slot_release(shard, slot);
@@ -80,7 +85,7 @@ static void rebuild_if_quiet(struct shard *shard, uint32_t pool)
         if (slot->unwanted || slot_in_ring(shard, slot) == READY_WAITING)
             recover_give_back(shard, slot);
         else
-            suspect(shard, slot);
+            rebuild_suspect(shard, slot, run->pool_first[pool]); /* all are replaced: any will do */
     }
     for_each_ring(shard, pool, ready_ring_rebuild);
     shard->pools[pool].rebuilding = false;

@@ -121,6 +121,7 @@ static void charge(struct recovery *recovery, const struct claim_row *rows, uint
         struct slot *slot = slot_find(shard, rows[i].grain, rows[i].number);
         if (!slot)
             continue;
+        (void)integrity_row(shard, slot); /* damaged inputs are not its fault: then its root goes, and it is unwanted */
         if (slot->unwanted || (suspects > 0 && slot->grain.call != call)) {
             recover_give_back(shard, slot);
             continue;
@@ -301,6 +302,12 @@ void recover_retired(struct shard *shard, uint32_t worker)
     }
 }
 
+/* Over values of others: not one that was stopped, or ended for its memory or its deadline. */
+static bool may_have_written(enum worker_end end)
+{
+    return end == WORKER_CRASHED || end == WORKER_BREACH || end == WORKER_STUCK;
+}
+
 void recover_death(struct shard *shard, const struct message_worker *message)
 {
     struct link *link = &shard->links[message->worker];
@@ -310,6 +317,8 @@ void recover_death(struct shard *shard, const struct message_worker *message)
     if (link->attached) {
         complete_drain(shard, message->worker);
         sweep_rings(shard, message->worker);
+        if (may_have_written(message->end))
+            integrity_sweep(shard, message->worker);
         to_blame = sweep_page(&recovery) || link->rows_done > 0;
         to_blame |= sweep_seen(&recovery);
         completion_reader_close(&link->completions);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/shard.h"
+#include "shm/value_hash.h"
 
 enum { BLOCK_BYTES = 16384, BLOCK_ALIGNMENT = 16 };
 
@@ -79,7 +80,50 @@ static int copy_prefix(struct block **blocks, const struct value_ref *ref, const
     return 0;
 }
 
-static int view_leaf(const struct payload *payload, struct block **blocks, const struct value_ref *ref,
+/* Memory in which references are followed: the segment itself, or a private copy of one value. */
+struct window {
+    uint16_t segment;
+    uint64_t offset, bytes;
+    const char *base;
+};
+
+static const void *window_at(const struct window *window, uint64_t offset, uint64_t bytes)
+{
+    if (offset < window->offset || bytes > window->bytes || offset - window->offset > window->bytes - bytes)
+        return NULL;
+    return window->base + (offset - window->offset);
+}
+
+static const void *read_window(void *context, uint16_t segment, uint64_t offset, uint64_t bytes)
+{
+    const struct window *window = context;
+    return segment == window->segment ? window_at(window, offset, bytes) : NULL;
+}
+
+/* -ERANGE: it does not lie where it should, or is not what was answered. */
+static int open_window(const struct sheaf_run *run, struct block **blocks, const struct value_ref *ref,
+                       struct window *ret_window)
+{
+    const struct segment *memory = payload_segment(run->payload, ref->segment);
+    struct window window = {ref->segment, 0, memory->size_bytes, memory->base};
+    struct value_ref damaged;
+    uint64_t start, bytes;
+    if (run->integrity == SHEAF_INTEGRITY_ALWAYS && ref->hash != 0) {
+        if (!value_hash_range(ref, read_window, &window, &start, &bytes))
+            return -ERANGE;
+        char *copy = block_alloc(blocks, bytes);
+        if (!copy)
+            return -ENOMEM;
+        memcpy(copy, window.base + start, bytes);
+        window = (struct window){ref->segment, start, bytes, copy};
+        if (!value_hash_holds(ref, read_window, &window, &damaged))
+            return -ERANGE;
+    }
+    *ret_window = window;
+    return 0;
+}
+
+static int view_leaf(const struct window *window, struct block **blocks, const struct value_ref *ref,
                      struct sheaf_value *ret_value)
 {
     struct sheaf_value value = {.kind = ref->kind, .length_bytes = ref->length};
@@ -92,10 +136,11 @@ static int view_leaf(const struct payload *payload, struct block **blocks, const
         *ret_value = value;
         return 0;
     }
-    const char *data = payload_view(payload, ref);
-    if (!data)
+    uint64_t start, bytes;
+    if (!value_hash_range(ref, read_window, (void *)(uintptr_t)window, &start, &bytes))
         return -ERANGE;
-    value.data = data;
+    const char *data = (const char *)window_at(window, start, bytes) + ref->prefix;
+    value.data = bytes < ref->length ? NULL : data; /* a file that is read by descriptor */
     int result = copy_prefix(blocks, ref, data, &value);
     *ret_value = value;
     return result;
@@ -108,6 +153,7 @@ struct todo {
     bool in_lineage;
     struct lineage_list list;
     struct value_ref ref; /* a list a worker made */
+    struct window window; /* and where it and its elements are read */
     struct sheaf_list *to;
 };
 
@@ -144,7 +190,9 @@ static int empty_list(struct copying *copying, sheaf_kind kind, struct sheaf_val
     return 0;
 }
 
-static int copy_value(struct copying *copying, const struct lineage_value *from, struct sheaf_value *ret_value)
+/* `window` NULL: lineage names the value, it is no element of a worker's list. */
+static int copy_value(struct copying *copying, const struct lineage_value *from, const struct window *window,
+                      struct sheaf_value *ret_value)
 {
     struct shard *shard = copying->shard;
     if (from->is_list) {
@@ -152,11 +200,18 @@ static int copy_value(struct copying *copying, const struct lineage_value *from,
         return plan_list(copying, shard->plan->ports[from->list.port].kind, &what,
                          lineage_list_count(shard->lineage, from->list), ret_value);
     }
+    struct window own = {0};
+    if (!window && from->value.segment != VALUE_INLINE) {
+        int result = open_window(shard->run, copying->blocks, &from->value, &own);
+        if (result < 0)
+            return result;
+    }
+    window = window ? window : &own;
     if (SHEAF_KIND_DEPTH(from->value.kind) == 0)
-        return view_leaf(shard->run->payload, copying->blocks, &from->value, ret_value);
+        return view_leaf(window, copying->blocks, &from->value, ret_value);
     if (from->value.segment == VALUE_INLINE)
         return empty_list(copying, from->value.kind, ret_value);
-    struct todo what = {.in_lineage = false, .ref = from->value};
+    struct todo what = {.in_lineage = false, .ref = from->value, .window = *window};
     return plan_list(copying, from->value.kind, &what, from->value.length, ret_value);
 }
 
@@ -197,25 +252,24 @@ static int copy_lineage_list(struct copying *copying, const struct todo *todo)
     lineage_list_open(shard->lineage, todo->list, &cursor);
     for (uint64_t i = 0; lineage_list_next(shard->lineage, &cursor, &value); i++) {
         list->ordinals[i] = cursor.ordinal;
-        int result = copy_value(copying, &value, &list->values[i]);
+        int result = copy_value(copying, &value, NULL, &list->values[i]);
         if (result < 0)
             return result;
     }
     return copy_errors(copying, todo);
 }
 
-/* Every reference in a worker's block is checked: it must stay within the segment the block lies in. */
+/* Every reference in a worker's block is checked: it must stay within the window the block lies in. */
 static int copy_block_list(struct copying *copying, const struct todo *todo)
 {
-    const struct payload *payload = copying->shard->run->payload;
     struct sheaf_list *list = todo->to;
-    const struct segment *memory = payload_segment(payload, todo->ref.segment);
     uint64_t bytes = sizeof(struct list_block) + todo->ref.length * sizeof(struct value_ref);
-    const struct list_block *block = todo->ref.length > UINT32_MAX ? NULL : segment_at(memory, todo->ref.offset, bytes);
-    /* References may name one list many times over: no honest list has more elements than its segment has room for. */
+    const struct list_block *block =
+        todo->ref.length > UINT32_MAX ? NULL : window_at(&todo->window, todo->ref.offset, bytes);
+    /* References may name one list many times over: no honest list has more elements than its window has room for. */
     copying->elements += todo->ref.length;
     if (!block || todo->ref.offset % _Alignof(struct list_block) != 0 ||
-        copying->elements > memory->size_bytes / sizeof(struct value_ref))
+        copying->elements > todo->window.bytes / sizeof(struct value_ref))
         return -ERANGE;
     const struct value_ref *elements = (const struct value_ref *)(block + 1);
     list->values = block_alloc(copying->blocks, (todo->ref.length + 1) * sizeof *list->values);
@@ -223,11 +277,9 @@ static int copy_block_list(struct copying *copying, const struct todo *todo)
         return -ENOMEM;
     for (uint64_t i = 0; i < todo->ref.length; i++) {
         struct lineage_value value = {.is_list = false, .value = elements[i]};
-        if (value.value.segment != VALUE_INLINE && value.value.segment != todo->ref.segment)
-            return -ERANGE;
         if (SHEAF_KIND_DEPTH(value.value.kind) >= SHEAF_KIND_DEPTH(todo->ref.kind))
             return -ERANGE; /* a list that names itself would never end */
-        int result = copy_value(copying, &value, &list->values[i]);
+        int result = copy_value(copying, &value, &todo->window, &list->values[i]);
         if (result < 0)
             return result;
         list->count++;
@@ -237,7 +289,7 @@ static int copy_block_list(struct copying *copying, const struct todo *todo)
 
 static int copy_whole(struct copying *copying, const struct lineage_value *from, struct sheaf_value *ret_value)
 {
-    int result = copy_value(copying, from, ret_value);
+    int result = copy_value(copying, from, NULL, ret_value);
     while (result == 0 && copying->todo) {
         struct todo *todo = copying->todo;
         copying->todo = todo->next;
@@ -272,9 +324,10 @@ static uint64_t *copy_coordinate(struct shard *shard, struct block **blocks, uin
     return coordinate;
 }
 
-static int copy_item(struct shard *shard, struct root *root, struct block **blocks, const struct lineage_item *from,
-                     struct sheaf_item *ret_item)
+static int copy_item(struct shard *shard, struct root *root, struct sheaf_result *result,
+                     const struct lineage_item *from, struct sheaf_item *ret_item)
 {
+    struct block **blocks = &result->memory;
     struct sheaf_item item = {.size = sizeof item,
                               .outcome = outcomes[from->outcome],
                               .coordinate = copy_coordinate(shard, blocks, root->index, from->domain, from->entity),
@@ -290,13 +343,14 @@ static int copy_item(struct shard *shard, struct root *root, struct block **bloc
     }
     if (item.outcome == SHEAF_PRESENT) {
         struct copying copying = {.shard = shard, .blocks = blocks};
-        int result = copy_whole(&copying, &from->value, &item.value);
-        if (result == -ERANGE) { /* a worker changed a list after it was accepted */
+        int status = copy_whole(&copying, &from->value, &item.value);
+        if (status == -ERANGE) { /* a worker changed it after it was accepted */
+            result->damaged = true;
             item.outcome = SHEAF_FAILED;
             item.class_id = SHEAF_CLASS_CONTRACT;
             item.cause = "the value was changed in shared memory after it was answered";
-        } else if (result < 0) {
-            return result;
+        } else if (status < 0) {
+            return status;
         }
     }
     *ret_item = item;
@@ -316,8 +370,7 @@ static int copy_output(struct shard *shard, struct root *root, struct sheaf_resu
         return -ENOMEM;
     lineage_items_open(shard->lineage, root->lineage_root, output, &cursor);
     while (lineage_items_next(shard->lineage, &cursor, &item)) {
-        int status =
-            copy_item(shard, root, &result->memory, &item, &result->items[output][result->item_counts[output]++]);
+        int status = copy_item(shard, root, result, &item, &result->items[output][result->item_counts[output]++]);
         if (status < 0)
             return status;
     }
@@ -401,7 +454,19 @@ static void choose_cause(struct sheaf_result *result, uint32_t output_count)
     }
 }
 
-struct sheaf_result *result_make(struct shard *shard, struct root *root)
+/* Items that could not be copied: lineage does not know of them. */
+static void lower_status(struct sheaf_result *result, uint32_t output_count)
+{
+    result->info.status = SHEAF_ROOT_FAILED;
+    for (uint32_t output = 0; output < output_count; output++) {
+        for (size_t i = 0; i < result->item_counts[output]; i++) {
+            if (result->items[output][i].outcome == SHEAF_PRESENT)
+                result->info.status = SHEAF_ROOT_PARTIAL;
+        }
+    }
+}
+
+struct sheaf_result *result_make(struct shard *shard, struct root *root, bool *ret_damaged)
 {
     uint32_t outputs = shard->plan->output_count;
     struct sheaf_result *result = calloc(1, sizeof *result);
@@ -430,6 +495,9 @@ struct sheaf_result *result_make(struct shard *shard, struct root *root)
         result_free(result);
         return NULL;
     }
+    *ret_damaged = result->damaged;
+    if (result->damaged && result->info.status != SHEAF_ROOT_FAILED)
+        lower_status(result, outputs);
     result->counted_bytes = sizeof *result + block_bytes(result->memory);
     memory_add(&shard->run->memory.of[MEMORY_RESULTS], result->counted_bytes);
     result->info.failure_count = result->failure_count;

@@ -558,6 +558,7 @@ int sheaf_run_open(struct sheaf_engine *engine, const struct sheaf_plan *plan, c
         return -ENOMEM;
     run->engine = engine;
     run->plan = plan;
+    run->integrity = engine->options.integrity;
     run->started_ns = clock_now_ns();
     memory_start(run);
     run->slots_per_shard = 1u << 14;

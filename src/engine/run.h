@@ -62,6 +62,7 @@ struct sheaf_run {
 
     struct topo_plan *placement;
     struct budget budget;
+    enum sheaf_integrity integrity;
     struct payload *payload;
     uint32_t worker_count;
     struct devices *devices; /* NULL: no Call is for one */
@@ -81,8 +82,9 @@ struct sheaf_run {
     _Atomic bool memory_short;         /* some worker cannot go on: nothing new comes in */
     _Atomic uint64_t recycled;         /* workers that ended by themselves and were replaced */
     _Atomic uint64_t deaths, replaced; /* workers lost; workers started in place of others */
+    _Atomic uint32_t exclusive;        /* 1 + the shard that has all to itself for roots begun again; 0: none */
+    _Atomic uint32_t roots_live;       /* being read, or in lineage and not complete */
     struct memory_ledger memory;       /* any thread */
-    _Atomic uint64_t results_held;     /* with the host, and not yet acknowledged as far as shards know */
 
     /* The host's side: only the host's thread, unless said. */
     struct mailbox inbox;  /* from shards and supervisor */
@@ -121,6 +123,7 @@ struct sheaf_result {
     size_t failure_count;
     struct block *memory; /* owns all of it */
     uint64_t counted_bytes;
+    bool damaged; /* some value was not what was answered */
 };
 
 enum message_kind {

@@ -323,6 +323,8 @@ int shard_create(struct sheaf_run *run, uint32_t number, struct shard **ret_shar
         result = turn_create(shard);
     if (result == 0)
         result = lineage_create(run->plan, &effects, &shard->lineage_memory, &shard->lineage);
+    if (result == 0 && run->integrity != SHEAF_INTEGRITY_OFF)
+        lineage_keep_sources(shard->lineage);
     if (result == 0)
         result = sched_create(run->plan, &shard->sched_memory, &shard->sched);
     if (result == 0 && run->order != ADMISSION_AS_SUBMITTED)

@@ -18,6 +18,7 @@
  *   grant.c     chunks for workers
  *   reserve.c   room for what rows will make
  *   hold.c      state that workers keep per Entity, and what must stay readable for it
+ *   integrity.c values that were written over after they were answered
  *   result.c    a complete root, copied out for the host
  *   counts.c    what it counted, copied out for other threads
  *
@@ -92,6 +93,9 @@ struct root {
     enum root_phase phase;
     uint32_t source_count;
     uint32_t reads_left;
+    uint32_t begun_again; /* how often */
+    bool again;           /* it leaves lineage to be begun again */
+    struct root *next_aside;
     uint32_t first_hold;       /* chain through struct hold.next_of_root */
     enum sheaf_class class_id; /* why a source could not be read */
     char *message;
@@ -188,6 +192,7 @@ struct shard {
     struct sched *sched;
     struct admission admission; /* roots that wait */
     struct root *admitted;
+    struct root *aside; /* begun again and to be alone; also in `admitted` */
     uint64_t admitted_count, read_bytes;
     uint64_t now_us;  /* at the start of the step */
     uint32_t reading; /* roots whose sources are being read */
@@ -243,6 +248,8 @@ void admit_step(struct shard *shard); /* starts reads and admits as far as the w
 void admit_cancel(struct shard *shard, const char *text);
 void admit_complete(struct shard *shard, uint32_t lineage_root); /* makes the result and tells the host */
 void admit_acknowledge(struct shard *shard, struct root *root);
+/* A value of it is damaged: it is begun anew, or fails if it was too often. It is LIVE. */
+void admit_again(struct shard *shard, struct root *root);
 void admit_leave(struct shard *shard, struct root *root); /* tries to release it; again when a hold went */
 struct root *root_of(const struct shard *shard, uint32_t lineage_root);
 void root_free(struct root *root);
@@ -372,6 +379,9 @@ bool rebuild_holds_back(struct shard *shard, uint32_t pool);
 bool rebuild_delays(struct shard *shard, uint32_t worker);
 /* Looks at rings when a worker reports words that do not check out. */
 void rebuild_check_damage(struct shard *shard, uint32_t worker);
+/* Ends the claim of a row that may have done damage: it runs once more alone, in the replacement of `worker`, and fails
+ * if it comes here again. */
+void rebuild_suspect(struct shard *shard, struct slot *slot, uint32_t worker);
 /* Heads, which hide rows when they are spoiled, are put back, and the Pool's workers look again. */
 void rebuild_show_rows(struct shard *shard, uint32_t pool);
 
@@ -391,6 +401,12 @@ int hold_open_lanes(struct shard *shard);
 /* The worker that a row is offered to first, or DISPATCH_HOME_ANY. */
 uint32_t hold_home(const struct shard *shard, const struct sched_row *row, uint64_t key, uint64_t parent_key);
 
+/* ---- integrity.c ---- */
+/* Whether the inputs of a live slot are what their producers answered; if not, its root is begun anew. */
+bool integrity_row(struct shard *shard, const struct slot *slot);
+/* Looks at all that a dead worker made. */
+void integrity_sweep(struct shard *shard, uint32_t worker);
+
 /* ---- counts.c ---- */
 /* What must be nothing once every root was acknowledged and every worker has answered. */
 struct counts_left {
@@ -409,7 +425,8 @@ void counts_call(const struct shard *shard, uint32_t call, struct lineage_call_c
 void counts_left_over(const struct shard *shard, struct counts_left *ret_left);
 
 /* ---- result.c ---- */
-struct sheaf_result *result_make(struct shard *shard, struct root *root); /* NULL: memory is out */
+/* NULL: memory is out. `ret_damaged`: some value could not be copied as it was answered; its Item says FAILED. */
+struct sheaf_result *result_make(struct shard *shard, struct root *root, bool *ret_damaged);
 void result_free(struct sheaf_result *result);
 
 #endif

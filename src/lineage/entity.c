@@ -104,7 +104,7 @@ void value_store(struct lineage *l, uint32_t port, uint32_t entity, const struct
     *value_at(l, port, entity) = *value;
     *item_at(l, port, entity) |= ITEM_STORED;
     uint32_t top;
-    if (p->counted && *readers_counter(l, port, p->domain, entity, &top) == 0)
+    if (p->counted && !p->kept && *readers_counter(l, port, p->domain, entity, &top) == 0)
         value_report(l, port, entity);
 }
 
@@ -112,6 +112,8 @@ void value_store(struct lineage *l, uint32_t port, uint32_t entity, const struct
 static void values_sweep(struct lineage *l, uint32_t port, uint32_t top)
 {
     const struct port_layout *p = &l->ports[port];
+    if (p->kept)
+        return;
     for (uint32_t entity = below_first(l, p->domain, p->top, top); entity != NONE;
          entity = below_next(l, p->domain, p->top, entity))
         value_report(l, port, entity);
@@ -256,9 +258,33 @@ void entity_report(struct lineage *l, uint32_t domain, uint32_t entity)
 {
     FOR_RANGE(l, l->domains[domain].ports, port)
     {
-        if (l->ports[port].value != NONE)
+        bool returned = l->ports[port].kept && root_at(l, entity)->abandoned; /* a source: in the root's own Domain */
+        if (l->ports[port].value != NONE && !returned)
             value_report(l, port, entity);
     }
+}
+
+void lineage_keep_sources(struct lineage *l)
+{
+    for (uint32_t i = 0; i < l->plan->source_count; i++)
+        l->ports[l->plan->sources[i]].kept = true;
+}
+
+static void entity_visit(const struct lineage *l, uint32_t domain, uint32_t entity, lineage_visit *visit, void *cookie)
+{
+    FOR_RANGE(l, l->domains[domain].ports, port)
+    {
+        if (l->ports[port].value != NONE && (*item_at(l, port, entity) & (ITEM_STORED | ITEM_UNUSED)) == ITEM_STORED)
+            visit(cookie, value_at(l, port, entity));
+    }
+}
+
+void lineage_values(const struct lineage *l, uint32_t root, lineage_visit *visit, void *cookie)
+{
+    struct walk walk;
+    entity_visit(l, 0, root, visit, cookie);
+    for (bool more = walk_start(l, &walk, 0, root, NONE); more; more = walk_next(l, &walk, NONE))
+        entity_visit(l, walk.domain, walk.entity, visit, cookie);
 }
 
 /* Freeing writes only the first word of a record, which no walk reads. */

@@ -425,7 +425,8 @@ int lineage_settle(struct lineage *l, uint32_t root)
     struct root_state *state = root_at(l, root);
     if (state->unsealed == 0 && !state->complete) {
         state->complete = true;
-        root_tally(l, root);
+        if (!state->abandoned)
+            root_tally(l, root, 1);
         l->effects.root_complete(l->effects.cookie, root);
     }
     return 0;

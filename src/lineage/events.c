@@ -253,6 +253,26 @@ int lineage_fail_root(struct lineage *l, uint32_t root, const struct lineage_cau
     return lineage_settle(l, root);
 }
 
+int lineage_abandon_root(struct lineage *l, uint32_t root)
+{
+    struct root_state *state = root_at(l, root);
+    if (l->broken)
+        return -ENOMEM;
+    assert(!state->abandoned);
+    state->abandoned = true;
+    l->domains[0].entities--;
+    struct walk walk;
+    for (bool more = walk_start(l, &walk, 0, root, NONE); more; more = walk_next(l, &walk, NONE))
+        l->domains[walk.domain].entities--;
+    if (state->complete) {
+        root_tally(l, root, -1);
+        return 0;
+    }
+    if (state->failed == CAUSE_NONE)
+        root_fail(l, root, CAUSE_NOT_NEEDED);
+    return lineage_settle(l, root);
+}
+
 bool lineage_is_ready(const struct lineage *l, struct grain grain)
 {
     return grain_at(l, grain.call, grain.entity)->phase == GRAIN_READY;

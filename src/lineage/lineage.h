@@ -66,6 +66,8 @@ struct lineage_effects {
 int lineage_create(const struct sheaf_plan *plan, const struct lineage_effects *effects,
                    const struct lineage_memory *memory, struct lineage **ret_lineage);
 void lineage_destroy(struct lineage *lineage);
+/* Before any root: sources stay until their root is released, so that it can be begun anew. */
+void lineage_keep_sources(struct lineage *lineage);
 
 /* ---- events ---- */
 
@@ -107,6 +109,11 @@ int lineage_fail(struct lineage *lineage, struct grain grain, const struct linea
 /* The root fails as a whole without a Grain of its own to blame: cancelled, its deadline passed, its input unreadable.
  */
 int lineage_fail_root(struct lineage *lineage, uint32_t root, const struct lineage_cause *cause);
+
+/* As if the root had not been: what is not sealed is suppressed, and it counts for no output, complete already or not.
+ * It becomes complete and is released as any other; its sources are then not reported but the caller's again. Only with
+ * lineage_keep_sources. */
+int lineage_abandon_root(struct lineage *lineage, uint32_t root);
 
 /* ---- claims ---- */
 
@@ -163,6 +170,10 @@ int lineage_list_error_next(const struct lineage *lineage, struct lineage_cursor
                             struct lineage_list_error *ret_error);
 /* Number of elements (walks the list). */
 uint32_t lineage_list_count(const struct lineage *lineage, struct lineage_list list);
+
+/* Every value under the root that was stored and not reported unused. The callback must not call back. */
+typedef void lineage_visit(void *cookie, const struct value_ref *value);
+void lineage_values(const struct lineage *lineage, uint32_t root, lineage_visit *visit, void *cookie);
 
 /* ---- identities ---- */
 

@@ -117,20 +117,21 @@ int lineage_failures_next(const struct lineage *l, uint32_t root, uint32_t *posi
     return 1;
 }
 
-/* Adds a complete root to the sums of the outputs. */
-void root_tally(struct lineage *l, uint32_t root)
+/* Adds a complete root to the sums of the outputs, or takes it out again. */
+void root_tally(struct lineage *l, uint32_t root, int64_t sign)
 {
+    uint64_t one = (uint64_t)sign;
     for (uint32_t i = 0; i < l->plan->output_count; i++) {
         struct lineage_output_counts *counts = &l->output_counts[i];
         uint32_t port = l->plan->outputs[i].port, domain = l->ports[port].domain;
         for (uint32_t entity = below_first(l, domain, 0, root); entity != NONE;
              entity = below_next(l, domain, 0, entity)) {
             enum lineage_outcome outcome = result_outcome(l, root, port, entity);
-            counts->entities++;
-            counts->present += outcome == LINEAGE_PRESENT;
-            counts->dropped += outcome == LINEAGE_DROPPED;
-            counts->failed += outcome == LINEAGE_FAILED;
-            counts->suppressed += outcome == LINEAGE_SUPPRESSED;
+            counts->entities += one;
+            counts->present += outcome == LINEAGE_PRESENT ? one : 0;
+            counts->dropped += outcome == LINEAGE_DROPPED ? one : 0;
+            counts->failed += outcome == LINEAGE_FAILED ? one : 0;
+            counts->suppressed += outcome == LINEAGE_SUPPRESSED ? one : 0;
         }
     }
 }

@@ -82,6 +82,7 @@ struct root_state {
     bool trouble; /* some Item is FAILED or SUPPRESSED: only then can anything be unneeded */
     bool side_effect_failed;
     bool complete;
+    bool abandoned; /* counts for nothing */
 };
 
 /* Causes are numbers of failures; the low ones are texts of our own. */
@@ -136,6 +137,7 @@ struct port_layout {
     bool counted;       /* stored, and its readers are counted */
     bool feeds_output;  /* an output derives from it ... */
     bool partial_above; /* ... and it from a partial gather, or is one: then its root's status may depend on it */
+    bool kept;          /* a source that stays until its root is released */
 };
 
 struct call_layout {
@@ -255,7 +257,7 @@ bool grain_is_needed(struct lineage *l, uint32_t call, uint32_t entity);
 void demand_check(struct lineage *l, const struct event *lost);
 
 /* result.c */
-void root_tally(struct lineage *l, uint32_t root);
+void root_tally(struct lineage *l, uint32_t root, int64_t sign);
 
 /* value.c */
 void port_value(const struct lineage *l, uint32_t port, uint32_t entity, struct lineage_value *ret_value);

@@ -24,7 +24,7 @@
 
 #include <sheaf/operator.h>
 
-#define ATTACH_VERSION 3u
+#define ATTACH_VERSION 4u
 #define ATTACH_FDS_PER_MESSAGE 250u /* the kernel's SCM_MAX_FD is 253 */
 #define ATTACH_LINE_BYTES 1024u     /* longest error line, with its NUL */
 

@@ -3,9 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include <xxhash.h>
-
 #include "shm/crash_point.h"
+#include "shm/value_hash.h"
 #include "worker/worker.h"
 
 #define PREFIX_BYTES_MAX 8192u
@@ -24,9 +23,9 @@ static uint64_t align_up(uint64_t number, uint64_t alignment)
     return (number + alignment - 1) & ~(alignment - 1);
 }
 
-static uint64_t hash_of(const struct sheaf_worker *worker, const void *data, uint64_t bytes)
+static uint64_t hash_of(const struct sheaf_worker *worker, const void *start, uint64_t bytes)
 {
-    return worker->hello.integrity != ATTACH_INTEGRITY_OFF ? XXH3_64bits(data, bytes) : 0;
+    return worker->hello.integrity != ATTACH_INTEGRITY_OFF ? value_hash(start, bytes) : 0;
 }
 
 static void locate(const struct sheaf_worker *worker, const void *data, struct value_ref *ret_ref)
@@ -347,7 +346,7 @@ int publish_value(struct worker_row *row, const struct sheaf_value *value, struc
     write_prefix(data - ref.prefix, value, &prefix);
     SHEAF_CRASH_POINT("payload.written");
     locate(row->worker, data, &ref);
-    ref.hash = hash_of(row->worker, data, bytes);
+    ref.hash = hash_of(row->worker, data - ref.prefix, ref.prefix + bytes);
     *ret_ref = ref;
     return 0;
 }

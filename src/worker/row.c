@@ -130,8 +130,9 @@ static int gather_inputs(struct worker_row *row)
     if (dispatch->input_count != row->call->spec->input_count)
         return -EBADMSG;
     row->row.coordinate = coordinate;
+    row->ref_count = dispatch->input_count;
+    memcpy(row->input_refs, refs, row->ref_count * sizeof *refs);
     for (uint32_t at = 0; at < dispatch->input_count; at++) {
-        row->input_refs[at] = refs[at];
         int status = value_view(&worker->map, &row->input_refs[at], &row->lists[at], &row->rooms[at], &row->inputs[at]);
         if (status < 0)
             return status;
@@ -173,8 +174,9 @@ struct worker_row *row_make(struct sheaf_worker *worker, struct worker_call *cal
     row->shard = shard;
     row->phase = ROW_CLAIMED;
     row->end = ROW_OPEN;
-    row->damaged = row->streamed = row->breach = row->breach_of_columns = row->unwanted = row->yields = false;
-    row->started_ns = row->ended_ns = row->child_count = 0;
+    row->damaged = row->spoiled = row->streamed = row->breach = row->breach_of_columns = row->unwanted = row->yields =
+        false;
+    row->started_ns = row->ended_ns = row->child_count = row->ref_count = 0;
     row->closed = BATCH_OPEN;
     row->rows_run = 0;
     const struct dispatch *dispatch = &claim->dispatch;
@@ -219,7 +221,8 @@ int row_start_at(struct worker_row *row, uint64_t at_ns)
         return -ECANCELED;
     row->phase = ROW_RUNNING;
     row->worker->has_run = true;
-    return row->damaged ? -EBADMSG : 0;
+    row_check_inputs(row);
+    return row->damaged || row->spoiled ? -EBADMSG : 0;
 }
 
 int row_breach(struct worker_row *row, const char *format, ...)
@@ -336,6 +339,12 @@ static bool gives_way(const struct worker_row *row)
     return row->yields && !row->breach && row->end != ROW_ANSWERED;
 }
 
+static void write_damaged(struct worker_row *row)
+{
+    struct completion record = record_for(row, COMPLETION_DAMAGED);
+    record_write(row->worker, row->shard, &record);
+}
+
 /* What the row said, or did not say. */
 static void write_own_end(struct worker_row *row)
 {
@@ -405,6 +414,24 @@ static const char *cause(const char *message)
     return message != NULL && message[0] != '\0' ? message : "the operator raised and gave no cause";
 }
 
+/* Whether its inputs were not fit to be read, or have become so since it started. */
+static bool is_unfit(struct worker_row *row)
+{
+    bool ran = !row->damaged && !row->spoiled;
+    row_check_inputs(row);
+    if (ran && row->spoiled)
+        note_state(row); /* the operator may keep what it made of them */
+    return row->damaged || row->spoiled;
+}
+
+static void write_unfit(struct worker_row *row)
+{
+    if (row->spoiled)
+        write_damaged(row);
+    else
+        write_raised(row, 1, SHEAF_CLASS_CONTRACT, row->text);
+}
+
 void row_finish(struct worker_row *row, int status, const char *message)
 {
     struct sheaf_worker *worker = row->worker;
@@ -412,8 +439,8 @@ void row_finish(struct worker_row *row, int status, const char *message)
     row->ended_ns = now_ns();
     if (row->phase == ROW_CLAIMED) {
         write_released(row);
-    } else if (row->damaged) {
-        write_raised(row, 1, SHEAF_CLASS_CONTRACT, row->text);
+    } else if (is_unfit(row)) {
+        write_unfit(row);
     } else {
         note_state(row);
         if (gives_way(row))
@@ -439,7 +466,7 @@ static bool breaks_batch(struct worker_row **rows, uint32_t count, const char **
     const char *text = NULL;
     for (uint32_t at = 0; at < count; at++) {
         struct worker_row *row = rows[at];
-        if (row->phase != ROW_RUNNING || row->damaged)
+        if (row->phase != ROW_RUNNING || row->damaged || row->spoiled)
             continue;
         run++;
         if (row->breach_of_columns)
@@ -464,10 +491,10 @@ static uint32_t time_batch(struct worker_row **rows, uint32_t count, enum batch_
     for (uint32_t at = 0; at < count; at++) {
         if (rows[at]->phase != ROW_RUNNING)
             continue;
-        run += !rows[at]->damaged;
+        run += !rows[at]->damaged && !rows[at]->spoiled;
         rows[at]->started_ns = started_ns;
         rows[at]->ended_ns = ended_ns;
-        if (first == NULL && !rows[at]->damaged)
+        if (first == NULL && !rows[at]->damaged && !rows[at]->spoiled)
             first = rows[at];
     }
     if (first != NULL) {
@@ -481,7 +508,10 @@ void rows_finish_batch(struct sheaf_worker *worker, struct worker_row **rows, ui
                        const char *message)
 {
     const char *breach = NULL;
-    bool broken = status == 0 && breaks_batch(rows, count, &breach), yields = false;
+    bool yields = false;
+    for (uint32_t at = 0; at < count; at++)
+        (void)is_unfit(rows[at]);
+    bool broken = status == 0 && breaks_batch(rows, count, &breach);
     uint32_t rows_run = time_batch(rows, count, worker->batch.closed);
     for (uint32_t at = 0; at < count; at++)
         yields |= gives_way(rows[at]);
@@ -492,8 +522,8 @@ void rows_finish_batch(struct sheaf_worker *worker, struct worker_row **rows, ui
         struct worker_row *row = rows[at];
         if (row->phase == ROW_CLAIMED) {
             write_released(row);
-        } else if (row->damaged) {
-            write_raised(row, 1, SHEAF_CLASS_CONTRACT, row->text);
+        } else if (row->damaged || row->spoiled) {
+            write_unfit(row);
         } else {
             note_state(row);
             if (yields && row->end != ROW_ANSWERED)

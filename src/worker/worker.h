@@ -65,6 +65,7 @@ struct worker_row {
     enum row_phase phase;
     enum row_end end;
     bool damaged;           /* its inputs do not check out */
+    bool spoiled;           /* or are not what was answered (integrity.c) */
     bool streamed;          /* emit was called */
     bool breach;            /* the operator broke the contract: `text` says how */
     bool breach_of_columns; /* a wrong number of values: a batch raises for it */
@@ -79,7 +80,7 @@ struct worker_row {
     struct value_ref *input_refs;
     struct view_room *rooms;
     struct sheaf_list *lists;
-    uint32_t input_capacity;
+    uint32_t input_capacity, ref_count; /* ref_count: references that are the row's */
 
     struct value_ref *outputs; /* of output_capacity, as the next */
     struct appended *appended;
@@ -238,6 +239,10 @@ bool is_group(const struct worker_call *call, uint32_t output);
 bool is_expanded(const struct worker_call *call, uint32_t output);
 /* The kind of one child or element of `output`; SHEAF_NONE: any. */
 sheaf_kind element_kind(const struct worker_call *call, uint32_t output);
+
+/* --- integrity.c --- */
+/* Sets row->spoiled if an input is not what its producer answered. */
+void row_check_inputs(struct worker_row *row);
 
 /* --- host.c --- */
 

@@ -21,15 +21,14 @@ static uint64_t now_ms(void)
 
 /* ---- what is left ---- */
 
-/* Entries whose names begin with `prefix`, without those of other tests that run at the same time. */
+/* Entries whose names begin with `prefix`. No folders: those in /dev/shm are of other tests that run meanwhile. */
 static uint32_t count_entries(const char *folder, const char *prefix)
 {
     DIR *stream = opendir(folder);
     struct dirent *entry;
     uint32_t count = 0;
     while (stream != NULL && (entry = readdir(stream)) != NULL)
-        count += entry->d_name[0] != '.' && strncmp(entry->d_name, prefix, strlen(prefix)) == 0 &&
-                 strncmp(entry->d_name, "sheaf-tree-", 11) != 0;
+        count += entry->d_type != DT_DIR && strncmp(entry->d_name, prefix, strlen(prefix)) == 0;
     if (stream != NULL)
         closedir(stream);
     return count;
@@ -59,7 +58,16 @@ static void compile(struct stage *stage, const struct play *play)
     struct sheaf_program *program;
     const char *inputs[] = {"in"}, *outputs[] = {"made"}, *children[] = {"child"};
     const char *name = play->operator_name != NULL ? play->operator_name : "hostile.row";
-    bool expands = strcmp(name, "hostile.children") == 0;
+    bool expands = strcmp(name, "hostile.children") == 0, carries = strcmp(name, "hostile.carry") == 0;
+    const char *checked[] = {"checked"};
+    struct sheaf_call check = {.size = sizeof check,
+                               .input_count = 1,
+                               .output_count = 1,
+                               .name = "check",
+                               .operator_name = "hostile.check",
+                               .pool = "all",
+                               .inputs = outputs,
+                               .outputs = checked};
     struct sheaf_call call = {.size = sizeof call,
                               .input_count = 1,
                               .output_count = 1,
@@ -69,6 +77,7 @@ static void compile(struct stage *stage, const struct play *play)
                               .outputs = outputs,
                               .retries = play->retries,
                               .batch_rows = play->batch_rows,
+                              .pool = "all",
                               .recovery = play->retries > 0 ? SHEAF_RECOVERY_RETRY : SHEAF_RECOVERY_FAIL,
                               .given = (play->retries > 0 ? SHEAF_GIVEN_RETRIES : 0u) |
                                        (play->batch_rows > 0 ? SHEAF_GIVEN_BATCH : 0u)};
@@ -79,7 +88,9 @@ static void compile(struct stage *stage, const struct play *play)
     assert_int_equal(sheaf_program_call(program, &call), 0);
     if (expands)
         assert_int_equal(sheaf_program_expand(program, outputs, children, PORTS), 0);
-    assert_int_equal(sheaf_program_output(program, expands ? "child" : "made", NULL), 0);
+    if (carries)
+        assert_int_equal(sheaf_program_call(program, &check), 0);
+    assert_int_equal(sheaf_program_output(program, expands ? "child" : carries ? "checked" : "made", NULL), 0);
     if (sheaf_program_compile(program, &stage->plan, &error) != 0)
         fail_msg("%s", error.message);
     sheaf_program_destroy(program);
@@ -100,6 +111,7 @@ static void open_run(struct stage *stage, const struct play *play, struct play_e
         .memory_bytes = play->memory_bytes > 0 ? play->memory_bytes : UINT64_C(1) << 30,
         .row_timeout_ms = play->row_timeout_ms > 0 ? play->row_timeout_ms : 20000,
         .root_window = play->window,
+        .integrity = play->integrity,
         .worker_path = getenv("SHEAF_TEST_WORKER"),
         .log = on_log,
     };

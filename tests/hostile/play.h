@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Plays roots through the real engine by its public API: one operator of the hostile plug-in, one source, one output.
+ * Plays roots through the real engine by its public API: one operator of the hostile plug-in (or hostile.carry and
+ * hostile.check behind it), one source, one output.
  * Every play checks that afterwards nothing is left: no child process, no descriptor, nothing in /dev/shm.
  */
 #ifndef TESTS_HOSTILE_PLAY_H
@@ -26,6 +27,7 @@ struct play {
     uint32_t batch_rows;
     uint64_t memory_bytes; /* 0: 1 GiB */
     uint32_t window;       /* roots at once; 0: as the engine likes */
+    enum sheaf_integrity integrity;
 };
 
 struct root_end {

@@ -152,6 +152,40 @@ static int break_contract(const struct sheaf_row *row, enum act act, int64_t n)
     }
 }
 
+/* ---- values that stay a while ---- */
+
+enum { CARRIED_WORDS = 1024 };
+
+/* Words that each say what they should be. */
+static int run_carry(void *state, const struct sheaf_row *row, char *message)
+{
+    int64_t *words = host->alloc(row, CARRIED_WORDS * sizeof *words);
+    if (words == NULL)
+        return -ENOMEM;
+    for (int64_t i = 0; i < CARRIED_WORDS; i++)
+        words[i] = row->inputs[0].i64 + i;
+    struct sheaf_value value = {.kind = SHEAF_BYTES,
+                                .data = words,
+                                .length_bytes = CARRIED_WORDS * sizeof *words,
+                                .name = "application/x-carried"};
+    return host->answer(row, &value, 1);
+}
+
+/* A good answer only for words that all are what they should be; else an answer that nobody can tell from a good one
+ * but the test. */
+static int run_check(void *state, const struct sheaf_row *row, char *message)
+{
+    const int64_t *words = row->inputs[0].data;
+    int64_t input = words[0];
+    bool right = row->inputs[0].length_bytes == CARRIED_WORDS * sizeof *words && row->inputs[0].name != NULL &&
+                 strcmp(row->inputs[0].name, "application/x-carried") == 0;
+    for (int64_t i = 0; i < CARRIED_WORDS && right; i++)
+        right = words[i] == input + i;
+    if (right && input / ACT_STRIDE == ACT_SCRIBBLE)
+        scribble((unsigned)(input % ACT_STRIDE));
+    return answer_i64(row, right ? good_answer(input % ACT_STRIDE) : -1);
+}
+
 static int use_wild_memory(const struct sheaf_row *row, enum act act, int64_t n)
 {
     struct sheaf_row forged = *row;
@@ -335,6 +369,10 @@ static int run_batch(void *state, const struct sheaf_batch *batch, char *message
 static int run_bytes(void *state, const struct sheaf_row *row, char *message)
 {
     int64_t input = row->inputs[0].i64;
+    if (input / ACT_STRIDE == ACT_SCRIBBLE) {
+        scribble((unsigned)(input % ACT_STRIDE));
+        input %= ACT_STRIDE;
+    }
     if (input >= ACT_STRIDE)
         return use_wild_memory(row, (enum act)(input / ACT_STRIDE), input % ACT_STRIDE);
     int64_t *memory = host->alloc(row, sizeof *memory);
@@ -374,24 +412,27 @@ static int open_and_exit(const struct sheaf_open *open, void **ret_state)
 static const struct sheaf_port in[] = {{"in", SHEAF_I64, 0, NULL}};
 static const struct sheaf_port out[] = {{"out", SHEAF_I64, 0, NULL}};
 static const struct sheaf_port bytes[] = {{"out", SHEAF_BYTES, 0, NULL}};
+static const struct sheaf_port carried[] = {{"in", SHEAF_BYTES, 0, NULL}};
 static const struct sheaf_port children[] = {{"out", SHEAF_I64, SHEAF_PORT_GROUP, NULL}};
 
 #define OPERATOR(label, ...)                                                                                           \
     {                                                                                                                  \
-        .size = sizeof(struct sheaf_operator), .name = label, .version = "1", .summary = label, .inputs = in,          \
-        .input_count = 1, .output_count = 1, __VA_ARGS__                                                               \
+        .size = sizeof(struct sheaf_operator), .name = label, .version = "1", .summary = label, .input_count = 1,      \
+        .output_count = 1, __VA_ARGS__                                                                                 \
     }
 
 static const struct sheaf_operator operators[] = {
-    OPERATOR("hostile.row", .outputs = out, .open = open_any, .run = run_row),
-    OPERATOR("hostile.keeper", .outputs = out, .open = open_any, .run = run_row, .evict = evict,
+    OPERATOR("hostile.row", .inputs = in, .outputs = out, .open = open_any, .run = run_row),
+    OPERATOR("hostile.keeper", .inputs = in, .outputs = out, .open = open_any, .run = run_row, .evict = evict,
              .flags = SHEAF_OPERATOR_STATE_OF_ROW),
-    OPERATOR("hostile.children", .outputs = children, .open = open_any, .run = run_children),
-    OPERATOR("hostile.batch", .outputs = out, .open = open_any, .run_batch = run_batch, .batch_rows = 16,
+    OPERATOR("hostile.children", .inputs = in, .outputs = children, .open = open_any, .run = run_children),
+    OPERATOR("hostile.batch", .inputs = in, .outputs = out, .open = open_any, .run_batch = run_batch, .batch_rows = 16,
              .flags = SHEAF_OPERATOR_BATCH),
-    OPERATOR("hostile.bytes", .outputs = bytes, .open = open_any, .run = run_bytes),
-    OPERATOR("hostile.dies", .outputs = out, .open = open_and_die, .run = run_row),
-    OPERATOR("hostile.exits", .outputs = out, .open = open_and_exit, .run = run_row),
+    OPERATOR("hostile.bytes", .inputs = in, .outputs = bytes, .open = open_any, .run = run_bytes),
+    OPERATOR("hostile.dies", .inputs = in, .outputs = out, .open = open_and_die, .run = run_row),
+    OPERATOR("hostile.exits", .inputs = in, .outputs = out, .open = open_and_exit, .run = run_row),
+    OPERATOR("hostile.carry", .inputs = in, .outputs = bytes, .open = open_any, .run = run_carry),
+    OPERATOR("hostile.check", .inputs = carried, .outputs = out, .open = open_any, .run = run_check),
 };
 
 #define COUNT (sizeof operators / sizeof operators[0])

@@ -188,6 +188,78 @@ static const char pages[] = "sources: {s: {kind: i64}}\n"
                             "- {call: join, op: sum, in: [texts], out: [result]}\n"
                             "outputs: [result]\n";
 
+/* An abandoned root counts for nothing, whether it was complete or not, and gives its sources back. */
+static void test_abandoned_root(void **state)
+{
+    struct bed bed;
+    struct lineage_output_counts counts;
+    (void)state;
+    for (int complete = 0; complete < 2; complete++) {
+        bed_make(&bed, pages);
+        lineage_keep_sources(bed.lineage);
+        uint32_t root = admit(&bed, 1);
+        struct grain open = take(&bed, "open", 0);
+        lineage_hold(bed.lineage, open);
+        child(&bed, open, 0, 2);
+        answer(&bed, open, 0);
+        answer(&bed, take(&bed, "read", 0), 4);
+        if (complete)
+            answer(&bed, take(&bed, "join", 0), 8);
+        assert_int_equal(bed.complete_count, complete);
+        assert_int_equal(lineage_abandon_root(bed.lineage, root), 0);
+        assert_int_equal(bed.complete_count, 1);
+        assert_int_equal(lineage_release_root(bed.lineage, root), -EBUSY);
+        lineage_release_hold(bed.lineage, open);
+        assert_int_equal(lineage_release_root(bed.lineage, root), 0);
+        assert_int_equal(bed.unused, complete ? 2 | 4 | 8 : 2 | 4);
+        lineage_output_counts(bed.lineage, 0, &counts);
+        assert_int_equal(counts.entities, 0);
+        assert_int_equal(counts.present, 0);
+        assert_int_equal(lineage_entity_count(bed.lineage, 0), 0);
+        assert_int_equal(lineage_entity_count(bed.lineage, 1), 0);
+
+        root = admit(&bed, 1); /* once more, and now it counts */
+        open = take(&bed, "open", 1);
+        answer(&bed, open, 0);
+        answer(&bed, take(&bed, "join", 1), 16);
+        lineage_output_counts(bed.lineage, 0, &counts);
+        assert_int_equal(counts.present, 1);
+        assert_int_equal(bed.unused & 1, 0);
+        assert_int_equal(lineage_release_root(bed.lineage, root), 0);
+        assert_int_equal(bed.unused & 1, 1);
+        bed_drop(&bed);
+    }
+}
+
+struct sum {
+    uint64_t offsets;
+};
+
+static void add_offset(void *cookie, const struct value_ref *value)
+{
+    struct sum *sum = cookie;
+    sum->offsets += value->offset;
+}
+
+/* Every value that somebody may still read, and no other. */
+static void test_visits_values(void **state)
+{
+    struct bed bed;
+    struct sum sum = {0};
+    (void)state;
+    bed_make(&bed, pages);
+    uint32_t root = admit(&bed, 1);
+    struct grain open = take(&bed, "open", 0);
+    child(&bed, open, 0, 2);
+    child(&bed, open, 1, 32);
+    answer(&bed, take(&bed, "read", 0), 4);
+    uint64_t stored = 1 | 2 | 4 | 32;
+    lineage_values(bed.lineage, root, add_offset, &sum);
+    assert_int_equal(sum.offsets, stored & ~bed.unused);
+    assert_true((sum.offsets & 4) != 0);
+    bed_drop(&bed);
+}
+
 static void test_children_run_before_their_parent_ends(void **state)
 {
     struct bed bed;
@@ -623,6 +695,8 @@ static void test_no_memory_is_an_error_everywhere(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_abandoned_root),
+        cmocka_unit_test(test_visits_values),
         cmocka_unit_test(test_children_run_before_their_parent_ends),
         cmocka_unit_test(test_an_ordinal_keeps_its_first_value),
         cmocka_unit_test(test_values_live_while_they_can_be_read),

@@ -8,12 +8,15 @@
 #include <string.h>
 
 #include <sheaf/operator.h>
+#include <xxhash.h>
 
 #include "shm/completion_ring.h"
 #include "shm/control_ring.h"
 #include "shm/dispatch.h"
 
 #define RING_BYTES 1024u
+#define WIRE_BYTES 80u  /* of a completion record before its values */
+#define CHECKSUM_AT 72u /* in it */
 
 struct pipe_ends {
     shared_u64 write_index;
@@ -248,6 +251,36 @@ static void long_texts_are_cut_between_letters(void **state)
     completion_reader_close(&reader);
 }
 
+/* As a forger would: the checksum is right for whatever stands there. */
+static void seal(unsigned char *data)
+{
+    struct spsc_header header;
+    uint32_t checksum = 0;
+    memcpy(&header, data, sizeof header);
+    if (header.length_bytes < WIRE_BYTES || header.length_bytes > RING_BYTES - sizeof header)
+        return;
+    memcpy(data + sizeof header + CHECKSUM_AT, &checksum, sizeof checksum);
+    checksum = (uint32_t)XXH3_64bits_withSeed(data + sizeof header, header.length_bytes, header.kind);
+    memcpy(data + sizeof header + CHECKSUM_AT, &checksum, sizeof checksum);
+}
+
+/* Every bit of a record that is flipped by itself is noticed. */
+static void flipped_bits_are_noticed(void **state)
+{
+    struct value_ref values[2] = {{.kind = SHEAF_I64, .offset = 7}, {.kind = SHEAF_BOOL, .offset = 1}};
+    struct completion record = {.kind = COMPLETION_ANSWER, .grain = 3, .number = 4, .value_count = 2, .values = values};
+    uint32_t bits = 8 * (sizeof(struct spsc_header) + WIRE_BYTES + sizeof values);
+    for (uint32_t bit = 0; bit < bits; bit++) {
+        struct completion_ends *ends = open_completion();
+        struct completion read;
+        assert_int_equal(completion_write(&ends->pipe.writer, &record), 0);
+        ends->pipe.data[bit / 8] ^= (unsigned char)(1u << bit % 8);
+        spsc_commit(&ends->pipe.writer);
+        assert_int_equal(completion_read(&ends->reader, &read), -EBADMSG);
+        close_completion(ends);
+    }
+}
+
 /* Change one thing of a good record: the reader must refuse it and stay refused. */
 static void crooked_records_are_refused(void **state)
 {
@@ -256,7 +289,7 @@ static void crooked_records_are_refused(void **state)
         uint32_t at, value;
     } crooked[] = {
         {0, 71},            /* length: shorter than a record */
-        {0, 80},            /* length: more than the counts say */
+        {0, 88},            /* length: more than the counts say */
         {4, 0x7fffffff},    /* kind */
         {8 + 4, 4},         /* number: over 33 bits */
         {8 + 8, 1},         /* ordinal of what has none */
@@ -267,13 +300,14 @@ static void crooked_records_are_refused(void **state)
         {8 + 56, 1},        /* values it does not carry */
         {8 + 60, 1},        /* text it does not carry */
         {8 + 64, 1},        /* a batch of what did not raise */
-        {8 + 68, 1},        /* reserved */
+        {8 + 68, 1},        /* a batch that was closed, of what did not run */
     };
     for (size_t i = 0; i < sizeof(crooked) / sizeof(crooked[0]); i++) {
         struct completion_ends *ends = open_completion();
         struct completion read;
         assert_int_equal(completion_write(&ends->pipe.writer, &record), 0);
         memcpy(ends->pipe.data + crooked[i].at, &crooked[i].value, 4);
+        seal(ends->pipe.data);
         spsc_commit(&ends->pipe.writer);
         assert_int_equal(completion_read(&ends->reader, &read), -EBADMSG);
         assert_int_equal(completion_read(&ends->reader, &read), -EBADMSG);
@@ -303,6 +337,8 @@ static void hostile_bytes_crash_nobody(void **state)
         uint32_t flips = (uint32_t)next_random(&random) % 6;
         for (uint32_t i = 0; i < flips; i++)
             ends->pipe.data[next_random(&random) % 400] ^= (unsigned char)(1u << next_random(&random) % 8);
+        if (round % 2 == 0)
+            seal(ends->pipe.data);
         if (round % 5 == 0) {
             for (uint32_t i = 0; i < RING_BYTES; i++)
                 ends->pipe.data[i] = (unsigned char)next_random(&random);
@@ -358,6 +394,7 @@ int main(void)
         cmocka_unit_test(a_bad_index_or_header_breaks_the_ring),
         cmocka_unit_test(records_keep_their_fields),
         cmocka_unit_test(long_texts_are_cut_between_letters),
+        cmocka_unit_test(flipped_bits_are_noticed),
         cmocka_unit_test(crooked_records_are_refused),
         cmocka_unit_test(hostile_bytes_crash_nobody),
         cmocka_unit_test(orders_arrive),

@@ -16,6 +16,7 @@
 
 #include <sheaf/operator.h>
 
+#include "shm/value_hash.h"
 #include "tests/worker/mini_shard.h"
 
 static const struct mini_call id_call = {"id", .output_count = 1};
@@ -59,6 +60,37 @@ static void test_values_come_back(void **state)
     mini_tell(&mini);
     record = mini_expect(&mini, COMPLETION_ANSWER, grain);
     assert_memory_equal(mini_data(&mini, &record.values[0]), "UPPER", 5);
+    mini_stop(&mini);
+}
+
+/* An input that is not what it was: nothing the row did counts, and the worker goes on. */
+static void test_a_damaged_input_is_told(void **state)
+{
+    struct mini mini;
+    struct mini_call calls[] = {id_call};
+    int64_t numbers[] = {1, 2};
+    mini_start(&mini, calls, 1, &(struct mini_options){.integrity = ATTACH_INTEGRITY_ALWAYS});
+    struct value_ref text = mini_text(&mini, "shared text");
+    text.hash = value_hash(segment_at(&mini.inputs, text.offset, text.length), text.length);
+    uint32_t grain = mini_push(&mini, 0, BOARD_READY, text);
+    mini_tell(&mini);
+    mini_expect(&mini, COMPLETION_ANSWER, grain);
+    text.hash++;
+    grain = mini_push(&mini, 0, BOARD_READY, text);
+    mini_tell(&mini);
+    mini_expect(&mini, COMPLETION_DAMAGED, grain);
+
+    /* an element of a list that the engine made */
+    struct value_ref list = mini_i64_list(&mini, numbers, 2, "late"), *elements;
+    elements = (struct value_ref *)((struct list_block *)segment_at(&mini.inputs, list.offset, 1) + 1);
+    elements[1] = text;
+    list.kind = SHEAF_LIST_OF(SHEAF_TEXT, 1);
+    grain = mini_push(&mini, 0, BOARD_READY, list);
+    mini_tell(&mini);
+    mini_expect(&mini, COMPLETION_DAMAGED, grain);
+    grain = mini_push(&mini, 0, BOARD_READY, mini_i64(3));
+    mini_tell(&mini);
+    mini_expect(&mini, COMPLETION_ANSWER, grain);
     mini_stop(&mini);
 }
 
@@ -646,6 +678,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_values_come_back),
+        cmocka_unit_test(test_a_damaged_input_is_told),
         cmocka_unit_test(test_list_passes_whole),
         cmocka_unit_test(test_children_stream),
         cmocka_unit_test(test_stop_ends_the_wait_for_room),

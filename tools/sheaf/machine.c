@@ -13,6 +13,13 @@ static enum sheaf_io_backend io_backend(const struct settings *settings)
     return settings_is(settings, SETTING_IO, "sync") ? SHEAF_IO_SYNC : SHEAF_IO_AUTO;
 }
 
+static enum sheaf_integrity integrity(const struct settings *settings)
+{
+    if (settings_is(settings, SETTING_INTEGRITY, "off"))
+        return SHEAF_INTEGRITY_OFF;
+    return settings_is(settings, SETTING_INTEGRITY, "always") ? SHEAF_INTEGRITY_ALWAYS : SHEAF_INTEGRITY_CRASH;
+}
+
 struct sheaf_engine_options machine_options(const struct settings *settings)
 {
     return (struct sheaf_engine_options){
@@ -23,6 +30,7 @@ struct sheaf_engine_options machine_options(const struct settings *settings)
         .io = io_backend(settings),
         .device = settings_text(settings, SETTING_DEVICE),
         /* not given: what the pipeline and its operators say */
+        .integrity = integrity(settings),
         .row_timeout_ms = settings_given(settings, SETTING_TIMEOUT)
                               ? (uint32_t)(settings_seconds(settings, SETTING_TIMEOUT) * 1000)
                               : 0,

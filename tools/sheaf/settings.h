@@ -35,6 +35,7 @@ enum setting_id {
     SETTING_WORKERS_PER_CORE,
     SETTING_MEMORY,
     SETTING_TIMEOUT,
+    SETTING_INTEGRITY,
     SETTING_IO,
     SETTING_DEVICE,
     /* reports */
