@@ -209,6 +209,13 @@ def check_lists(checks, samples):
     checks.expect(b"1 failed" in dos.stderr, f"dos: {dos.stderr}")
     row = tool.read_lines(os.path.join(checks.path("dos"), "manifest.jsonl"))[0]
     checks.expect("carriage return" in row["message"], f"dos: {row}")
+    os.makedirs(checks.path("way", "scanned.pdf.md", "not ours"))
+    checks.expect_exit(3, "run", "documents", "-i", samples, "-o", checks.path("way"), "--ocr", "never")
+    rows, ledger = tool.read_manifest(checks.path("way")), tool.read_ledger(checks.path("way"))
+    row = rows.get("scanned.pdf", {})
+    checks.expect((row.get("status"), row.get("class")) == ("failed", "io"), f"a folder in the way: {row}")
+    checks.expect(len(rows) == 8 and rows["one-page.pdf"]["status"] == "ok", f"a folder in the way of one: {rows}")
+    checks.expect(tool.balance(ledger) is None, f"a folder in the way: {tool.balance(ledger)}")
     refused = ["run", "documents", "-i", samples, "-o", checks.path("refused")]
     checks.expect_exit(2, *refused, "--workers", "100000", says="at most 4096")
     checks.expect_exit(2, *refused, "--lang", "eng+", says="not a list of languages")

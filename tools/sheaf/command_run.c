@@ -224,16 +224,44 @@ static void count(struct run *run, const struct root *root, bool written)
         note_first_commit(run);
 }
 
-static void finish_root(struct run *run, uint32_t index, int status)
+/* What is wrong with the place of one source's files (a folder is in the way, say), and not with the disk. */
+static bool is_of_one_source(int status)
+{
+    static const int alone[] = {EISDIR, ENOTDIR, EEXIST, ENOTEMPTY, ENAMETOOLONG, ELOOP, EACCES, EPERM, EINVAL, EILSEQ};
+    for (size_t i = 0; i < sizeof alone / sizeof *alone; i++) {
+        if (status == -alone[i])
+            return true;
+    }
+    return false;
+}
+
+/* Its files could not be written. It is committed again as failed, without any; where that is not enough, the run ends.
+ * True: it is back in the queue. */
+static bool refuse_root(struct run *run, uint32_t index, int status)
 {
     struct root *root = &run->roots.items[index];
-    count(run, root, status == 0);
-    if (status < 0 && run->exit_code != EXIT_RUN_FAILED) {
+    bool has_files = root->file_count > 0;
+    if ((!has_files || !is_of_one_source(status)) && run->exit_code != EXIT_RUN_FAILED) {
         progress_break(&run->progress);
         complain("%s: its files cannot be written to %s: %s; try another --output or free space", root->path,
                  settings_text(run->settings, SETTING_OUTPUT), sheaf_status_text(status));
         stop(run, EXIT_RUN_FAILED);
     }
+    if (!has_files)
+        return false;
+    char message[128];
+    snprintf(message, sizeof message, "its files cannot be written: %s", sheaf_status_text(status));
+    root_refuse(root, message);
+    roots_queue(&run->roots, index);
+    return true;
+}
+
+static void finish_root(struct run *run, uint32_t index, int status)
+{
+    struct root *root = &run->roots.items[index];
+    if (status < 0 && refuse_root(run, index, status))
+        return;
+    count(run, root, status == 0);
     if (root->result != NULL)
         sheaf_result_acknowledge(root->result);
     roots_release(&run->roots, index);

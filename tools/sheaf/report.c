@@ -77,11 +77,14 @@ void report_skipped(const char *source, const char *earlier_line, const char *me
     text_adds(ret_line, "}");
 }
 
-void report_failure(const char *source, uint64_t root, const struct sheaf_failure *failure, struct text *lines)
+void report_failure(const char *source, const uint64_t *root, const struct sheaf_failure *failure, struct text *lines)
 {
     text_adds(lines, "{");
     text_add_member(lines, "source", source);
-    text_add_member_number(lines, "root", root);
+    if (root != NULL)
+        text_add_member_number(lines, "root", *root);
+    else
+        text_adds(lines, ",\"root\":null");
     text_adds(lines, ",\"coordinate\":[");
     for (uint32_t i = 0; i < failure->depth; i++)
         text_addf(lines, "%s%llu", i > 0 ? "," : "", (unsigned long long)failure->coordinate[i]);

@@ -23,8 +23,9 @@ void report_manifest(const struct report_entry *entry, struct text *ret_line);
  */
 void report_skipped(const char *source, const char *earlier_line, const char *message, struct text *ret_line);
 
-/* One line of errors.jsonl, with its end. `call` and the operator may be NULL: the source itself is at fault. */
-void report_failure(const char *source, uint64_t root, const struct sheaf_failure *failure, struct text *lines);
+/* One line of errors.jsonl, with its end. `call` and the operator may be NULL: the source itself is at fault. `root`:
+ * its number, NULL for one that never reached the engine. */
+void report_failure(const char *source, const uint64_t *root, const struct sheaf_failure *failure, struct text *lines);
 
 /* What the program counted itself. */
 struct report_counts {

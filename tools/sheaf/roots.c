@@ -221,7 +221,7 @@ static void build_errors(struct root *root, uint64_t root_index, uint64_t count)
         struct sheaf_failure failure = {.size = sizeof failure};
         if (sheaf_result_failure(root->result, i, &failure) < 0)
             break;
-        report_failure(root->path, root_index, &failure, &root->error_lines);
+        report_failure(root->path, &root_index, &failure, &root->error_lines);
     }
 }
 
@@ -229,6 +229,7 @@ void root_refuse(struct root *root, const char *message)
 {
     root->file_count = 0;
     text_list_free(&root->paths);
+    text_clear(&root->manifest_line);
     root_build_failed(root, SHEAF_CLASS_IO, message);
 }
 
@@ -266,16 +267,20 @@ int root_build(struct root *root, const struct root_outputs *outputs, double now
 
 void root_build_failed(struct root *root, enum sheaf_class class_id, const char *message)
 {
-    uint64_t coordinate = 0;
-    struct sheaf_failure failure = {
-        .size = sizeof failure, .class_id = class_id, .coordinate = &coordinate, .message = message};
+    struct sheaf_result_info info = {.size = sizeof info};
+    bool begun = root->result != NULL && sheaf_result_info(root->result, &info) == 0;
+    struct sheaf_failure failure = {.size = sizeof failure,
+                                    .class_id = class_id,
+                                    .coordinate = &info.root,
+                                    .depth = begun ? 1 : 0,
+                                    .message = message};
     struct report_entry entry = {
         .source = root->path, .status = "failed", .class_name = sheaf_class_name(class_id), .message = message};
     root->status = SHEAF_ROOT_FAILED;
     root->has_pages = false;
     report_manifest(&entry, &root->manifest_line);
     text_clear(&root->error_lines);
-    report_failure(root->path, 0, &failure, &root->error_lines);
+    report_failure(root->path, begun ? &info.root : NULL, &failure, &root->error_lines);
 }
 
 void root_build_skipped(struct root *root, const char *earlier_line, const char *message)
