@@ -239,6 +239,7 @@ static bool may_take_batch(const struct sheaf_worker *worker, const struct worke
                            enum batch_close *ret_go)
 {
     uint32_t waiting = 0, wanted = 0;
+    bool full = false; /* some shard has a batch of its own */
     *ret_go = BATCH_OPEN;
     for (uint32_t shard = 0; shard < worker->hello.shard_count; shard++) {
         const struct board *board = &worker->links[shard].board;
@@ -249,6 +250,7 @@ static bool may_take_batch(const struct sheaf_worker *worker, const struct worke
             continue;
         uint32_t here = load_relaxed_u32(&words->batch_rows);
         waiting += rows;
+        full |= here != 0 && rows >= here;
         wanted = here > wanted ? here : wanted;
         if (go != BATCH_OPEN)
             *ret_go = (enum batch_close)go;
@@ -259,7 +261,7 @@ static bool may_take_batch(const struct sheaf_worker *worker, const struct worke
     wanted = wanted != 0 && wanted < most ? wanted : most;
     /* Where bytes bound a batch, `wanted` is how many are likely to fill it. */
     *ret_rows = call->spec->batch_bytes != 0 && *ret_go != BATCH_SPLIT ? most : wanted;
-    return waiting > 0 && (*ret_go != BATCH_OPEN || waiting >= wanted);
+    return waiting > 0 && (*ret_go != BATCH_OPEN || full || waiting >= wanted);
 }
 
 /* READY rows of all shards, up to `rows`. A row that others were measured by may go to another worker meanwhile: then
