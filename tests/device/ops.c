@@ -4,19 +4,27 @@
  *
  *     device_sum   text -> i64     the sum of its bytes; `fault`: texts that begin with this byte make the device fail
  *     device_mix   text -> bytes   as many bytes, mixed with the root's index; more device memory than it says
+ *     device_pry   text -> i64     the same, if the sandbox keeps it from files, sockets, processes and new code
  *     make_tensor  i64 -> tensor   of one of five shapes, on the CPU
  *     device_shapes tensor -> i64  the sum of its bytes, if all rows of the batch are of one shape
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "tests/device/kernels.h"
 
 struct state {
     const struct sheaf_host *host;
     uint64_t fault;
+    bool landlock;
 };
 
 static int open_state(const struct sheaf_open *open, void **ret_state)
@@ -25,6 +33,7 @@ static int open_state(const struct sheaf_open *open, void **ret_state)
     if (!state)
         return -ENOMEM;
     state->host = open->host;
+    state->landlock = syscall(444 /* landlock_create_ruleset */, NULL, (size_t)0, 1 /* its version */) > 0;
     state->fault = open->option_count > 0 ? (uint64_t)open->options[0].i64 : 0;
     *ret_state = state;
     return 0;
@@ -138,6 +147,30 @@ static int shapes_run(void *cookie, const struct sheaf_batch *batch, char *messa
     return sum_run(cookie, batch, message);
 }
 
+/* What the sandbox of a worker with a GPU must still refuse. Under a sanitizer there is none. */
+static int pry_run(void *cookie, const struct sheaf_batch *batch, char *message)
+{
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    const struct state *state = cookie;
+    const char *done = NULL;
+    if (state->landlock && open("/etc/passwd", O_RDONLY | O_CLOEXEC) >= 0)
+        done = "opened a file that is not the driver's";
+    if (open("/proc/self/environ", O_RDWR | O_CLOEXEC) >= 0)
+        done = "opened a file for writing";
+    if (socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0) >= 0)
+        done = "made a socket";
+    if (mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED)
+        done = "made memory executable";
+    if (syscall(SYS_kill, getppid(), 0) == 0)
+        done = "signalled its parent";
+    if (done) {
+        snprintf(message, 512, "%s", done);
+        return -EPERM;
+    }
+#endif
+    return sum_run(cookie, batch, message);
+}
+
 static const struct sheaf_port text[] = {{"text", SHEAF_TEXT, 0, NULL}}, sum[] = {{"sum", SHEAF_I64, 0, NULL}},
                                mixed[] = {{"mixed", SHEAF_BYTES, 0, NULL}}, number[] = {{"number", SHEAF_I64, 0, NULL}},
                                tensor_port[] = {{"tensor", SHEAF_TENSOR, 0, NULL}};
@@ -177,6 +210,19 @@ static const struct sheaf_operator operators[] = {
      .run_batch = mix_run,
      .finish_batch = mix_finish},
     {.size = sizeof(struct sheaf_operator),
+     .flags = SHEAF_OPERATOR_BATCH | SHEAF_OPERATOR_DEVICE,
+     .name = "device_pry",
+     .version = "1",
+     .summary = "sums bytes, if it is kept from the rest of the machine",
+     .inputs = text,
+     .outputs = sum,
+     .input_count = 1,
+     .output_count = 1,
+     .open = open_state,
+     .close = close_state,
+     .run_batch = pry_run,
+     .finish_batch = sum_finish},
+    {.size = sizeof(struct sheaf_operator),
      .name = "make_tensor",
      .version = "1",
      .summary = "makes tensors",
@@ -206,13 +252,14 @@ SHEAF_API const struct sheaf_plugin *sheaf_plugin(uint32_t host_abi);
 
 const struct sheaf_plugin *sheaf_plugin(uint32_t host_abi)
 {
-    static const struct sheaf_operator *const table[] = {&operators[0], &operators[1], &operators[2], &operators[3]};
+    static const struct sheaf_operator *const table[] = {&operators[0], &operators[1], &operators[2], &operators[3],
+                                                         &operators[4]};
     static const struct sheaf_plugin plugin = {.size = sizeof plugin,
                                                .abi = SHEAF_OPERATOR_ABI,
                                                .name = "device_test",
                                                .version = "1",
                                                .operators = table,
-                                               .operator_count = 4,
+                                               .operator_count = 5,
                                                .kernels = &test_kernels};
     return host_abi == SHEAF_OPERATOR_ABI ? &plugin : NULL;
 }

@@ -403,6 +403,18 @@ static void test_shapes(void **state)
     }
 }
 
+/* Workers with a GPU, and those that stand in for them, are sealed. */
+static void test_sandbox(void **state)
+{
+    struct bed *bed = *state;
+    set_number("SHEAF_FAKE_CUDA_DEVICES", 1);
+    for (int host = 0; host < 2; host++) {
+        bed->device = host ? "host" : "cuda";
+        run_right(bed, "sources: {s: i64}\noutputs: [y]\nsteps:\n- {call: b, op: blob, in: s, out: t}\n"
+                       "- {call: d, op: device_pry, in: t, out: y, batch: 8}\n");
+    }
+}
+
 /* ---- devices that are no use ---- */
 
 /* Roots, as many as it takes until the log says it: all of them are right. */
@@ -611,6 +623,7 @@ int main(void)
         TEST(test_rows_that_fault),
         TEST(test_memory_of_the_device),
         TEST(test_shapes),
+        TEST(test_sandbox),
         TEST(test_a_broken_device_is_retired),
         TEST(test_on_to_the_host),
         TEST(test_no_device_is_left),
