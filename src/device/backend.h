@@ -28,6 +28,7 @@ struct device_functions {
                    uint64_t bytes);
     int (*copy_out)(struct device *device, struct device_stream *stream, void *to, device_address from, uint64_t bytes);
     int (*module_load)(struct device *device, struct device_module *module);
+    int (*module_unload)(struct device *device, struct device_module *module);
     int (*module_launch)(struct device *device, struct device_stream *stream, struct device_module *module,
                          uint32_t kernel, const struct sheaf_grid *grid, const void *argument);
 };

@@ -231,6 +231,11 @@ static int cuda_module_load(struct device *device, struct device_module *module)
     return status;
 }
 
+static int cuda_module_unload(struct device *device, struct device_module *module)
+{
+    return CALL(device, cuModuleUnload, (cuda_module)module->image);
+}
+
 static int cuda_module_launch(struct device *device, struct device_stream *stream, struct device_module *module,
                               uint32_t kernel, const struct sheaf_grid *grid, const void *argument)
 {
@@ -271,6 +276,7 @@ static const struct device_functions cuda_functions = {
     .copy_in = cuda_copy_in,
     .copy_out = cuda_copy_out,
     .module_load = cuda_module_load,
+    .module_unload = cuda_module_unload,
     .module_launch = cuda_module_launch,
 };
 

@@ -64,6 +64,7 @@ void device_close(struct device *device)
     while (device->modules != NULL) {
         struct device_module *module = device->modules;
         device->modules = module->next;
+        (void)device->functions->module_unload(device, module); /* what fails goes with the context */
         free(module->functions);
         free(module);
     }

@@ -151,6 +151,11 @@ static int host_module_load(struct device *device, struct device_module *module)
     return 0;
 }
 
+static int host_module_unload(struct device *device, struct device_module *module)
+{
+    return 0;
+}
+
 static int host_module_launch(struct device *device, struct device_stream *stream, struct device_module *module,
                               uint32_t kernel, const struct sheaf_grid *grid, const void *argument)
 {
@@ -180,6 +185,7 @@ const struct device_functions host_functions = {
     .copy_in = host_copy_in,
     .copy_out = host_copy_out,
     .module_load = host_module_load,
+    .module_unload = host_module_unload,
     .module_launch = host_module_launch,
 };
 

@@ -15,15 +15,6 @@
 CUDA_FUNCTIONS(FAKE_PROTOTYPE)
 #undef FAKE_PROTOTYPE
 
-struct CUfunc_st {
-    const struct sheaf_kernel *kernel;
-    struct CUfunc_st *next;
-};
-
-struct CUmod_st {
-    struct CUfunc_st *functions;
-};
-
 static bool initialised;
 static struct CUctx_st contexts[FAKE_DEVICES_MAX]; /* by ordinal */
 static uint32_t retained[FAKE_DEVICES_MAX];
@@ -454,10 +445,15 @@ cuda_result cuStreamWaitEvent(cuda_stream stream, cuda_event event, unsigned fla
 cuda_result cuEventCreate(cuda_event *event, unsigned flags)
 {
     ENTER(cuEventCreate);
-    *event = calloc(1, sizeof **event);
-    if (*event == NULL)
+    struct CUevent_st *made = calloc(1, sizeof *made);
+    if (made == NULL)
         return CUDA_OUT_OF_MEMORY;
-    (*event)->context = current;
+    made->context = current;
+    pthread_mutex_lock(&current->lock);
+    made->next = current->events;
+    current->events = made;
+    pthread_mutex_unlock(&current->lock);
+    *event = made;
     return CUDA_OK;
 }
 
@@ -466,9 +462,13 @@ cuda_result cuEventDestroy_v2(cuda_event event)
     ENTER(cuEventDestroy_v2);
     pthread_mutex_lock(&current->lock);
     int error = executor_wait_event(event);
+    for (struct CUevent_st **link = &current->events; *link != NULL && error == CUDA_OK; link = &(*link)->next)
+        if (*link == event) {
+            *link = event->next;
+            free(event);
+            break;
+        }
     pthread_mutex_unlock(&current->lock);
-    if (error == CUDA_OK)
-        free(event);
     return error;
 }
 
@@ -518,20 +518,31 @@ cuda_result cuModuleLoadData(cuda_module *module, const void *image)
     ENTER(cuModuleLoadData);
     if (image == NULL || !is_image(image))
         return CUDA_INVALID_IMAGE;
-    *module = calloc(1, sizeof **module);
-    return *module != NULL ? CUDA_OK : CUDA_OUT_OF_MEMORY;
+    struct CUmod_st *made = calloc(1, sizeof *made);
+    if (made == NULL)
+        return CUDA_OUT_OF_MEMORY;
+    pthread_mutex_lock(&current->lock);
+    made->next = current->modules;
+    current->modules = made;
+    pthread_mutex_unlock(&current->lock);
+    *module = made;
+    return CUDA_OK;
 }
 
 cuda_result cuModuleUnload(cuda_module module)
 {
     ENTER(cuModuleUnload);
-    while (module->functions != NULL) {
-        struct CUfunc_st *function = module->functions;
-        module->functions = function->next;
-        free(function);
-    }
-    free(module);
-    return CUDA_OK;
+    pthread_mutex_lock(&current->lock);
+    struct CUmod_st **link = &current->modules;
+    while (*link != NULL && *link != module)
+        link = &(*link)->next;
+    bool found = *link != NULL;
+    if (found)
+        *link = module->next;
+    pthread_mutex_unlock(&current->lock);
+    if (found)
+        executor_free_module(module);
+    return found ? CUDA_OK : CUDA_INVALID_HANDLE;
 }
 
 static const struct sheaf_kernel *find_kernel(const char *name)

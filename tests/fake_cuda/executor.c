@@ -213,6 +213,16 @@ int executor_start(struct CUctx_st *context)
     return pthread_create(&context->thread, NULL, executor, context) == 0 ? CUDA_OK : CUDA_OUT_OF_MEMORY;
 }
 
+void executor_free_module(struct CUmod_st *module)
+{
+    while (module->functions != NULL) {
+        struct CUfunc_st *function = module->functions;
+        module->functions = function->next;
+        free(function);
+    }
+    free(module);
+}
+
 void executor_stop(struct CUctx_st *context)
 {
     pthread_mutex_lock(&context->lock);
@@ -229,6 +239,16 @@ void executor_stop(struct CUctx_st *context)
             free_work(work);
         }
         free(stream);
+    }
+    while (context->events != NULL) {
+        struct CUevent_st *event = context->events;
+        context->events = event->next;
+        free(event);
+    }
+    while (context->modules != NULL) {
+        struct CUmod_st *module = context->modules;
+        context->modules = module->next;
+        executor_free_module(module);
     }
     pthread_cond_destroy(&context->changed);
     pthread_mutex_destroy(&context->lock);

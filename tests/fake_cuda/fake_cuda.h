@@ -98,8 +98,19 @@ struct fake_work {
     uint64_t generation; /* RECORD: the one it makes; WAIT: the one it waits for */
 };
 
+struct CUfunc_st {
+    const struct sheaf_kernel *kernel;
+    struct CUfunc_st *next;
+};
+
+struct CUmod_st {
+    struct CUmod_st *next;
+    struct CUfunc_st *functions;
+};
+
 struct CUevent_st {
     struct CUctx_st *context;
+    struct CUevent_st *next;
     uint64_t recorded; /* generation asked for last */
     uint64_t done;     /* generation that is over */
     uint64_t scheduled;
@@ -123,11 +134,16 @@ struct CUctx_st {
     uint64_t engine_free_ns[3];
     uint64_t random;
     uint64_t memory_used;
+    /* What it owns, and what goes with it. */
     struct CUstream_st *streams;
+    struct CUevent_st *events;
+    struct CUmod_st *modules;
 };
 
 int executor_start(struct CUctx_st *context);
+/* Frees all that the context owns, as the driver does. */
 void executor_stop(struct CUctx_st *context);
+void executor_free_module(struct CUmod_st *module);
 /* Takes `work` over. The context is locked. */
 void executor_add(struct CUstream_st *stream, struct fake_work *work);
 /* Waits until the event's generation, or all of the stream, is over. The context is locked; its error, or CUDA_OK. */

@@ -68,3 +68,10 @@ int memory_kind(const void *base, size_t bytes)
     pthread_mutex_unlock(&lock);
     return kind;
 }
+
+/* When the library is unloaded. */
+__attribute__((destructor)) static void memory_done(void)
+{
+    free(ranges);
+    ranges = NULL;
+}
