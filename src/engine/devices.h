@@ -6,6 +6,7 @@
 #ifndef SRC_ENGINE_DEVICES_H
 #define SRC_ENGINE_DEVICES_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -24,6 +25,9 @@ struct devices {
     uint32_t count; /* 0: the Calls for devices run on the host, for `why` */
     struct device_found found[DEVICES_MAX];
     bool may_use_host; /* when all of them have failed */
+    /* Per device, by the supervisor as the run goes: */
+    _Atomic uint32_t failures[DEVICES_MAX];
+    _Atomic bool retired[DEVICES_MAX];
     char why[256];
 };
 

@@ -221,6 +221,25 @@ static json_t *describe_memory(const struct sheaf_run *run)
     return memory;
 }
 
+/* Where Calls with kernels ran. */
+static json_t *describe_devices(const struct devices *devices)
+{
+    json_t *object = json_object(), *list = json_array();
+    for (uint32_t i = 0; i < devices->count; i++) {
+        json_t *device = json_object();
+        put(device, "ordinal", devices->found[i].ordinal);
+        json_object_set_new(device, "name", json_string(devices->found[i].name));
+        put(device, "failures", atomic_load_explicit(&devices->failures[i], memory_order_relaxed));
+        json_object_set_new(device, "retired",
+                            json_boolean(atomic_load_explicit(&devices->retired[i], memory_order_relaxed)));
+        json_array_append_new(list, device);
+    }
+    json_object_set_new(object, "cuda", list);
+    if (devices->count == 0)
+        json_object_set_new(object, "host", json_string(devices->why));
+    return object;
+}
+
 int sheaf_run_ledger(const struct sheaf_run *run, char **ret_json)
 {
     json_t *ledger = json_object(), *calls = json_array();
@@ -240,6 +259,8 @@ int sheaf_run_ledger(const struct sheaf_run *run, char **ret_json)
     put(ledger, "workers_recycled", atomic_load_explicit(&run->recycled, memory_order_relaxed));
     put(ledger, "workers_replaced", atomic_load_explicit(&run->replaced, memory_order_relaxed));
     json_object_set_new(ledger, "io", json_string(sources_describe(run->shards[0]->sources)));
+    if (run->devices)
+        json_object_set_new(ledger, "devices", describe_devices(run->devices));
     json_object_set_new(ledger, "memory_bytes", describe_memory(run));
     json_object_set_new(ledger, "cpu_s", describe_cpu(run));
     json_object_set_new(ledger, "wall_s", json_real((double)(clock_now_ns() - run->started_ns) / 1e9));

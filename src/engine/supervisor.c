@@ -363,6 +363,7 @@ static void count_device_fault(const struct sheaf_run *run, struct process *proc
         return;
     if (load_relaxed_u64(&run->workers[worker].lane.counters->batches) > 0)
         process->faults_in_a_row = 0;
+    atomic_fetch_add_explicit(&run->devices->failures[run->workers[worker].device], 1, memory_order_relaxed);
     process->device_faults += device_fault_is_device(process->fault);
     process->faults_in_a_row += !process->fault_alone;
     process->retired = process->device_faults >= DEVICE_FAULTS_MAX || process->faults_in_a_row >= DEVICE_FAULTS_MAX;
@@ -463,6 +464,7 @@ static void retire_device(struct supervisor *supervisor, uint32_t worker)
     const struct device_found *device = &run->devices->found[run->workers[worker].device];
     const char *why = supervisor->processes[worker].refusal;
     uint32_t pool = run->workers[worker].pool, left = 0;
+    atomic_store_explicit(&run->devices->retired[run->workers[worker].device], true, memory_order_relaxed);
     for (uint32_t i = 0; i < run->pool_count[pool]; i++)
         left += !supervisor->processes[run->pool_first[pool] + i].retired;
     run_log(run, 2, "device %u (%s) is retired after %u failures, %u left: %s", device->ordinal, device->name,

@@ -464,6 +464,7 @@ static void test_on_to_the_host(void **state)
     setenv("SHEAF_FAKE_CUDA_ERRORS", "*:cuLaunchKernel:2+:999", 1);
     run_right(bed, PROGRAM(""));
     assert_int_equal(bed_heard(bed, "is retired after 3 failures"), 2);
+    assert_non_null(strstr(bed->ledger, "\"retired\": true"));
     assert_int_equal(bed_heard(bed, "goes on on the host"), 1);
 }
 
