@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/kernels.h"
 #include "ops/assemble_json.h"
 #include "ops/layout_document.h"
 #include "ops/markdown.h"
@@ -20,6 +21,7 @@
 
 enum { INPUT_INFO, INPUT_CONTENTS, INPUT_OCR, INPUT_PICTURES, INPUT_COUNT };
 enum { OUTPUT_MARKDOWN, OUTPUT_JSON, OUTPUT_COUNT };
+enum { OPTION_NEAR_DUPLICATES };
 enum { NOTE_BYTES = 512 };
 
 static const struct sheaf_port inputs[] = {
@@ -34,8 +36,25 @@ static const struct sheaf_port outputs[] = {
     {"json", SHEAF_BYTES, 0, "pages, blocks, boxes and metadata as JSON"},
 };
 
+static const struct sheaf_option options[] = {
+    {.name = "near_duplicates",
+     .type = SHEAF_OPTION_I64,
+     .fallback = {.type = SHEAF_OPTION_I64, .i64 = 2},
+     .min = 0,
+     .max = 16,
+     .summary = "pages read from pictures are marked that look like an earlier one: bits of 64 that both hashes may "
+                "differ by; 0: not looked for"},
+};
+
+/* What a page looks like. */
+struct page_look {
+    uint32_t number;
+    uint64_t look[2];
+};
+
 struct assemble_state {
     const struct sheaf_host *host;
+    uint32_t near_duplicates;
     /* reused from row to row */
     struct page_content page, ocr;
     struct layout layout;
@@ -44,6 +63,8 @@ struct assemble_state {
     uint32_t end_capacity;
     uint8_t *margin;
     uint32_t margin_capacity;
+    struct page_look *looks; /* of the document's pages, in order */
+    uint32_t look_count, look_capacity;
 };
 
 /* One document on its way. */
@@ -67,6 +88,7 @@ static int assemble_open(const struct sheaf_open *open, void **ret_state)
         return -ENOMEM;
     }
     state->host = open->host;
+    state->near_duplicates = (uint32_t)open->options[OPTION_NEAR_DUPLICATES].i64;
     page_content_init(&state->page);
     page_content_init(&state->ocr);
     *ret_state = state;
@@ -84,6 +106,7 @@ static void assemble_close(void *opaque)
     buffer_fini(&state->texts);
     free(state->ends);
     free(state->margin);
+    free(state->looks);
     free(state);
 }
 
@@ -249,8 +272,13 @@ static int select_page(struct assembly *assembly, struct page_content **ret_cont
             state->ocr.number = UINT32_MAX;
     }
     *ret_content = &state->page;
-    if (state->ocr.number != state->page.number || page_content_blank(&state->ocr))
+    if (state->ocr.number != state->page.number)
         return 0;
+    if (page_content_blank(&state->ocr)) {
+        state->page.has_look = state->ocr.has_look;
+        memcpy(state->page.look, state->ocr.look, sizeof state->page.look);
+        return 0;
+    }
     take_place(&state->ocr, &state->page);
     *ret_content = &state->ocr;
     return 0;
@@ -263,13 +291,50 @@ static void rewind_pages(struct assembly *assembly)
     assembly->ocr_ready = false;
 }
 
+/* ---- pages that look alike ---- */
+
+static int look_note(struct assemble_state *state, const struct page_content *content)
+{
+    if (!content->has_look || state->near_duplicates == 0)
+        return 0;
+    if (state->look_count == state->look_capacity) {
+        uint32_t capacity = state->look_capacity ? 2 * state->look_capacity : 64;
+        struct page_look *looks = realloc(state->looks, capacity * sizeof *looks);
+        if (!looks)
+            return -ENOMEM;
+        state->looks = looks;
+        state->look_capacity = capacity;
+    }
+    state->looks[state->look_count++] = (struct page_look){content->number, {content->look[0], content->look[1]}};
+    return 0;
+}
+
+/* The first page before this one that looks like it; 0: none. */
+static uint32_t near_duplicate_of(const struct assemble_state *state, const struct page_content *content)
+{
+    for (uint32_t i = 0; i < state->look_count && content->has_look; i++) {
+        const struct page_look *other = &state->looks[i];
+        if (other->number >= content->number)
+            return 0;
+        if (sheaf_hash_distance(other->look[0], content->look[0]) <= state->near_duplicates &&
+            sheaf_hash_distance(other->look[1], content->look[1]) <= state->near_duplicates)
+            return other->number;
+    }
+    return 0;
+}
+
+/* ---- first pass ---- */
+
 static int first_pass(struct assembly *assembly)
 {
     struct page_content *content;
     int status;
     rewind_pages(assembly);
+    assembly->state->look_count = 0;
     while ((status = next_page(assembly, assembly->row->inputs[INPUT_CONTENTS].list, &assembly->state->page)) == 1) {
         status = select_page(assembly, &content);
+        if (!status)
+            status = look_note(assembly->state, content);
         if (!status)
             status = layout_document_note(&assembly->document, content);
         if (status)
@@ -360,7 +425,8 @@ static int write_page(struct assembly *assembly, struct page_content *content)
     if (!has_image(assembly, content->number))
         content->image_path[0] = 0;
     write_markdown(assembly, &state->layout);
-    assemble_json_page(&assembly->json_out, !assembly->any_page, content, &state->layout, &state->texts, state->ends);
+    assemble_json_page(&assembly->json_out, !assembly->any_page, content, near_duplicate_of(state, content),
+                       &state->layout, &state->texts, state->ends);
     assembly->any_page = true;
     return 0;
 }
@@ -482,10 +548,9 @@ static int assemble_run(void *opaque, const struct sheaf_row *row, char *message
 }
 
 /* Text grows little from record to Markdown, and stands twice in the JSON beside its boxes. */
-static uint64_t assemble_estimate(const struct sheaf_option_value *options, const struct sheaf_value *values,
+static uint64_t assemble_estimate(const struct sheaf_option_value *given, const struct sheaf_value *values,
                                   uint32_t count)
 {
-    (void)options;
     uint64_t pages = count > INPUT_CONTENTS ? values[INPUT_CONTENTS].length_bytes : 0;
     return (64 << 10) + pages * (16 << 10);
 }
@@ -493,12 +558,14 @@ static uint64_t assemble_estimate(const struct sheaf_option_value *options, cons
 const struct sheaf_operator operator_doc_assemble = {
     .size = sizeof(struct sheaf_operator),
     .name = "doc.assemble",
-    .version = "1",
+    .version = "2",
     .summary = "pages in order to one Markdown and one JSON document",
     .inputs = inputs,
     .outputs = outputs,
+    .options = options,
     .input_count = INPUT_COUNT,
     .output_count = OUTPUT_COUNT,
+    .option_count = sizeof options / sizeof options[0],
     .widest_failure = SHEAF_SCOPE_ITEM,
     .open = assemble_open,
     .close = assemble_close,

@@ -161,7 +161,7 @@ static void append_count(struct buffer *out, const char *key, uint32_t value)
     buffer_append_char(out, ',');
 }
 
-static void append_page_facts(struct buffer *out, const struct page_content *content)
+static void append_page_facts(struct buffer *out, const struct page_content *content, uint32_t near_duplicate_of)
 {
     append_count(out, "number", content->number);
     append_number(out, "width", content->width);
@@ -188,6 +188,18 @@ static void append_page_facts(struct buffer *out, const struct page_content *con
         append_key(out, "truncated");
         buffer_append_text(out, "true,");
     }
+    if (content->skew != 0)
+        append_number(out, "skew", content->skew);
+    if (content->has_look) {
+        char look[33];
+        snprintf(look, sizeof look, "%016llx%016llx", (unsigned long long)content->look[0],
+                 (unsigned long long)content->look[1]);
+        append_key(out, "look");
+        append_string(out, look);
+        buffer_append_char(out, ',');
+    }
+    if (near_duplicate_of > 0)
+        append_count(out, "near_duplicate_of", near_duplicate_of);
 }
 
 static void append_box(struct buffer *out, const struct page_box *box)
@@ -245,11 +257,11 @@ static void append_page_text(struct buffer *out, const struct buffer *texts, con
     buffer_append_text(out, "\",");
 }
 
-void assemble_json_page(struct buffer *out, bool first, const struct page_content *content, const struct layout *layout,
-                        const struct buffer *texts, const size_t *ends)
+void assemble_json_page(struct buffer *out, bool first, const struct page_content *content, uint32_t near_duplicate_of,
+                        const struct layout *layout, const struct buffer *texts, const size_t *ends)
 {
     buffer_append_text(out, first ? "\n{" : ",\n{");
-    append_page_facts(out, content);
+    append_page_facts(out, content, near_duplicate_of);
     append_page_text(out, texts, ends, layout->block_count);
     append_key(out, "blocks");
     buffer_append_char(out, '[');

@@ -32,10 +32,11 @@ const char *assemble_class_name(enum sheaf_class class_id);
  * -EBADMSG: no such record. `*ret_page_count`: its "pages", 0 when absent. */
 int assemble_json_begin(struct buffer *out, const void *info, size_t info_bytes, const struct assemble_error *errors,
                         size_t error_count, uint64_t *ret_page_count);
-/* `first`: no page was written before. `texts`: the text of every block, one after the other; `ends`: where each ends.
+/* `first`: no page was written before. `near_duplicate_of`: the page that this one looks like, 0: none. `texts`: the
+ * text of every block, one after the other; `ends`: where each ends.
  */
-void assemble_json_page(struct buffer *out, bool first, const struct page_content *content, const struct layout *layout,
-                        const struct buffer *texts, const size_t *ends);
+void assemble_json_page(struct buffer *out, bool first, const struct page_content *content, uint32_t near_duplicate_of,
+                        const struct layout *layout, const struct buffer *texts, const size_t *ends);
 void assemble_json_failed_page(struct buffer *out, bool first, const struct assemble_error *error);
 void assemble_json_end(struct buffer *out);
 

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,16 +21,19 @@
 
 #include "ops/operators.h"
 #include "ops/page_record.h"
-#include "ops/picture.h"
+#include "ops/picture_work.h"
 #include "ops/tesseract.h"
 
-enum { OPTION_LANG, OPTION_DATA };
+enum { INPUT_IMAGE, INPUT_PAGE, INPUT_DPI, INPUT_SKEW, INPUT_LOOK, INPUT_COUNT };
+enum { OPTION_LANG, OPTION_DATA, OPTION_DESKEW, OPTION_BINARISE };
 enum { OCR_SIDE_MAX = 32767, LANGUAGE_DATA_BYTES_MAX = 256 << 20, DPI_ASSUMED = 150, LANGUAGE_NAME_BYTES_MAX = 32 };
 
 static const struct sheaf_port inputs[] = {
     {"image", SHEAF_TENSOR, 0, "u8 [height, width] gray, or [height, width, 3] RGB"},
     {"page", SHEAF_I64, 0, "page index"},
     {"dpi", SHEAF_F64, SHEAF_PORT_OPTIONAL, "pixels per inch, so that boxes are in points; absent: 72"},
+    {"skew", SHEAF_F64, SHEAF_PORT_OPTIONAL, "degrees by which lines run down to the right, from image.measure"},
+    {"look", SHEAF_BYTES, SHEAF_PORT_OPTIONAL, "what the page looks like, from image.measure: kept in the record"},
 };
 static const struct sheaf_port outputs[] = {
     {"content", SHEAF_RECORD, 0, "size, rotation and text of the page, with boxes and confidence"},
@@ -43,6 +47,16 @@ static const struct sheaf_option options[] = {
      .type = SHEAF_OPTION_TEXT,
      .fallback = {.type = SHEAF_OPTION_TEXT, .text = ""},
      .summary = "folder with .traineddata files; empty: the usual places"},
+    {.name = "deskew",
+     .type = SHEAF_OPTION_BOOL,
+     .fallback = {.type = SHEAF_OPTION_BOOL, .boolean = 1},
+     .summary = "pictures are turned by their skew before they are read; boxes are those of the straight page"},
+    {.name = "binarise",
+     .type = SHEAF_OPTION_TEXT,
+     .fallback = {.type = SHEAF_OPTION_TEXT, .text = "none"},
+     .choices = "none|otsu|sauvola",
+     .summary =
+         "pictures are made black and white before they are read: by one threshold, or by one that follows the light"},
 };
 
 struct ocr_state {
@@ -52,7 +66,9 @@ struct ocr_state {
     const void *language_data; /* mapped, of one language; NULL: several, loaded from their files */
     size_t language_bytes;
     char language[LANGUAGE_NAME_BYTES_MAX + 1];
-    bool prepared;                   /* language_data is loaded */
+    bool prepared; /* language_data is loaded */
+    bool deskew;
+    enum picture_binarise binarise;
     struct page_content readings[2]; /* the best so far and the one being made */
 };
 
@@ -172,7 +188,12 @@ static int ocr_open(const struct sheaf_open *opened, void **ret_state)
     struct ocr_state *state = calloc(1, sizeof *state);
     if (!state)
         return -ENOMEM;
+    const char *binarise = opened->options[OPTION_BINARISE].text;
     state->host = opened->host;
+    state->deskew = opened->options[OPTION_DESKEW].boolean != 0;
+    state->binarise = strcmp(binarise, "otsu") == 0      ? PICTURE_OTSU
+                      : strcmp(binarise, "sauvola") == 0 ? PICTURE_SAUVOLA
+                                                         : PICTURE_AS_IT_IS;
     page_content_init(&state->readings[0]);
     page_content_init(&state->readings[1]);
     int status = tesseract_load(opened->error, opened->error_bytes, &state->tesseract);
@@ -350,29 +371,6 @@ static struct score picture_read(struct ocr_state *state, const struct picture *
     return reading.score;
 }
 
-/*
- * Nothing to read: smaller than a letter, or so little that differs from the most frequent shade that it is no letter
- * either. Saves what Tesseract takes to find that out, several hundred milliseconds a page.
- */
-static int picture_is_blank(const struct picture *picture)
-{
-    enum { LETTER_SIDE = 8, LETTER_PIXELS = 16, SHADES_APART = 32 };
-    uint32_t counts[256] = {0}, most = 0;
-    uint64_t ink = 0;
-    if (picture->width < LETTER_SIDE || picture->height < LETTER_SIDE)
-        return 1;
-    for (uint32_t y = 0; y < picture->height; y++) {
-        const uint8_t *row = picture->pixels + y * picture->row_bytes;
-        for (size_t x = 0; x < (size_t)picture->width * picture->channels; x++)
-            counts[row[x]]++;
-    }
-    for (uint32_t shade = 1; shade < 256; shade++)
-        most = counts[shade] > counts[most] ? shade : most;
-    for (uint32_t shade = 0; shade < 256; shade++)
-        ink += shade + SHADES_APART < most || shade > most + SHADES_APART ? counts[shade] : 0;
-    return ink < LETTER_PIXELS;
-}
-
 /* The picture turned clockwise by `quarters`, tightly packed in `out`. */
 static struct picture picture_turn(const struct picture *picture, int quarters, uint8_t *out)
 {
@@ -518,13 +516,25 @@ static int score_facing(const struct score *score)
     return facing;
 }
 
+/* In a pipeline with image.measure blank pages do not come here; this is for those without. */
+static bool picture_is_blank_to_reader(const struct picture *picture)
+{
+    struct picture gray;
+    uint8_t *memory;
+    if (picture_gray(picture, &gray, &memory) < 0)
+        return false;
+    bool is_blank = picture_is_blank(&gray);
+    free(memory);
+    return is_blank;
+}
+
 /* The best reading, upright and with its `rotation` set; one of the state's. */
 static struct page_content *picture_read_upright(struct ocr_state *state, const struct sheaf_row *row,
                                                  const struct picture *picture, double dpi)
 {
     struct readings readings = {
         .state = state, .picture = picture, .dpi = dpi, .best = &state->readings[0], .next = &state->readings[1]};
-    if (picture_is_blank(picture))
+    if (picture_is_blank_to_reader(picture))
         return content_begin(readings.best, picture, dpi);
     readings.score = picture_read(state, picture, dpi, readings.best);
     if (!reads_well(&readings))
@@ -534,32 +544,106 @@ static struct page_content *picture_read_upright(struct ocr_state *state, const 
     return readings.best;
 }
 
+/* ---- the row ---- */
+
+/* A picture as it is read, and the memory of what was made on the way. */
+struct prepared {
+    struct picture picture;
+    uint8_t *memory[3];
+    double skew; /* degrees it was turned by */
+};
+
+static void prepared_free(struct prepared *prepared)
+{
+    for (int i = 0; i < 3; i++)
+        free(prepared->memory[i]);
+}
+
+static double row_f64(const struct sheaf_row *row, uint32_t input, double otherwise)
+{
+    return row->input_count > input && row->inputs[input].kind == SHEAF_F64 ? row->inputs[input].f64 : otherwise;
+}
+
+/* Straight and black and white, as far as that is asked for. */
+static int picture_prepare(const struct ocr_state *state, const struct sheaf_row *row, double dpi,
+                           struct prepared *prepared)
+{
+    double skew = state->deskew ? row_f64(row, INPUT_SKEW, 0) : 0;
+    bool is_skewed = skew != 0 && skew > -45 && skew < 45;
+    int status = 0;
+    if (!is_skewed && state->binarise == PICTURE_AS_IT_IS)
+        return 0;
+    status = picture_gray(&prepared->picture, &prepared->picture, &prepared->memory[0]);
+    if (status == 0 && is_skewed) {
+        int32_t slope = (int32_t)lround(tan(skew * M_PI / 180) * 65536);
+        status = picture_straighten(&prepared->picture, slope, &prepared->picture, &prepared->memory[1]);
+        prepared->skew = skew;
+    }
+    if (status == 0 && state->binarise != PICTURE_AS_IT_IS)
+        status =
+            picture_black_and_white(&prepared->picture, state->binarise, dpi, &prepared->picture, &prepared->memory[2]);
+    return status;
+}
+
+static int picture_fail(const struct ocr_state *state, const struct sheaf_row *row, int status)
+{
+    return state->host->fail(row, SHEAF_SCOPE_ITEM,
+                             status == -ERANGE ? SHEAF_CLASS_TOO_LARGE : SHEAF_CLASS_RESOURCE_EXHAUSTED,
+                             status == -ERANGE ? "the picture is too large to be straightened or made black and white"
+                                               : "no memory to straighten the picture or make it black and white");
+}
+
+static int content_answer(const struct ocr_state *state, const struct sheaf_row *row,
+                          const struct page_content *content)
+{
+    size_t bytes = page_record_bound(content);
+    void *record = state->host->alloc(row, bytes);
+    if (!record)
+        return state->host->fail(row, SHEAF_SCOPE_ITEM, SHEAF_CLASS_RESOURCE_EXHAUSTED,
+                                 "no memory for %zu bytes of text", bytes);
+    int status = page_record_encode(content, record, bytes, &bytes);
+    if (status < 0)
+        return status;
+    struct sheaf_value value = {.kind = SHEAF_RECORD, .data = record, .length_bytes = bytes};
+    return state->host->answer(row, &value, 1);
+}
+
+static void content_look(struct page_content *content, const struct sheaf_row *row)
+{
+    const struct sheaf_value *look = row->input_count > INPUT_LOOK ? &row->inputs[INPUT_LOOK] : NULL;
+    if (!look || look->kind != SHEAF_BYTES || look->length_bytes != sizeof content->look)
+        return;
+    const uint8_t *bytes = look->data;
+    for (unsigned i = 0; i < sizeof content->look; i++)
+        content->look[i / 8] |= (uint64_t)bytes[i] << (i % 8 * 8);
+    content->has_look = 1;
+}
+
 static int ocr_run(void *opaque, const struct sheaf_row *row, char *message)
 {
     struct ocr_state *state = opaque;
-    const struct sheaf_host *host = state->host;
-    struct picture picture;
-    double dpi = row->input_count > 2 && row->inputs[2].kind == SHEAF_F64 ? row->inputs[2].f64 : 72;
-    if (picture_of_value(&row->inputs[0], OCR_SIDE_MAX, &picture) < 0 || !(dpi >= 1 && dpi <= 10000))
-        return host->fail(row, SHEAF_SCOPE_ITEM, SHEAF_CLASS_UNSUPPORTED,
-                          "not a picture of u8 [h, w] or [h, w, 3] with sides of at most %d pixels", OCR_SIDE_MAX);
+    struct prepared prepared = {0};
+    double dpi = row_f64(row, INPUT_DPI, 72);
+    if (picture_of_value(&row->inputs[INPUT_IMAGE], OCR_SIDE_MAX, &prepared.picture) < 0 || !(dpi >= 1 && dpi <= 10000))
+        return state->host->fail(row, SHEAF_SCOPE_ITEM, SHEAF_CLASS_UNSUPPORTED,
+                                 "not a picture of u8 [h, w] or [h, w, 3] with sides of at most %d pixels",
+                                 OCR_SIDE_MAX);
     if (engine_prepare(state) < 0) {
         snprintf(message, 512, "the data of language '%s' cannot be used by Tesseract %s", state->language,
                  state->tesseract->TessVersion());
         return -EBADMSG;
     }
-    struct page_content *content = picture_read_upright(state, row, &picture, dpi);
-    content->number = (uint32_t)row->inputs[1].i64 + 1;
-    size_t bytes = page_record_bound(content);
-    void *record = host->alloc(row, bytes);
-    if (!record)
-        return host->fail(row, SHEAF_SCOPE_ITEM, SHEAF_CLASS_RESOURCE_EXHAUSTED, "no memory for %zu bytes of text",
-                          bytes);
-    int status = page_record_encode(content, record, bytes, &bytes);
-    if (status < 0)
-        return status;
-    struct sheaf_value value = {.kind = SHEAF_RECORD, .data = record, .length_bytes = bytes};
-    return host->answer(row, &value, 1);
+    int status = picture_prepare(state, row, dpi, &prepared);
+    if (status < 0) {
+        prepared_free(&prepared);
+        return picture_fail(state, row, status);
+    }
+    struct page_content *content = picture_read_upright(state, row, &prepared.picture, dpi);
+    content->number = (uint32_t)row->inputs[INPUT_PAGE].i64 + 1;
+    content->skew = (float)prepared.skew;
+    content_look(content, row);
+    prepared_free(&prepared);
+    return content_answer(state, row, content);
 }
 
 static uint64_t ocr_estimate(const struct sheaf_option_value *values, const struct sheaf_value *row, uint32_t count)
@@ -570,12 +654,12 @@ static uint64_t ocr_estimate(const struct sheaf_option_value *values, const stru
 const struct sheaf_operator operator_image_ocr = {
     .size = sizeof(struct sheaf_operator),
     .name = "image.ocr",
-    .version = "1",
+    .version = "2",
     .summary = "reads the text of a picture with Tesseract",
     .inputs = inputs,
     .outputs = outputs,
     .options = options,
-    .input_count = 3,
+    .input_count = INPUT_COUNT,
     .output_count = 1,
     .option_count = sizeof options / sizeof options[0],
     .widest_failure = SHEAF_SCOPE_ITEM,

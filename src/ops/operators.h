@@ -8,6 +8,7 @@
 extern const struct sheaf_operator operator_pdf_open;
 extern const struct sheaf_operator operator_pdf_text;
 extern const struct sheaf_operator operator_pdf_render;
+extern const struct sheaf_operator operator_image_measure;
 extern const struct sheaf_operator operator_image_ocr;
 extern const struct sheaf_operator operator_image_encode;
 extern const struct sheaf_operator operator_doc_assemble;

@@ -296,6 +296,23 @@ static int pack_lines(msgpack_packer *packer, const struct page_content *content
     return 0;
 }
 
+/* What only pages that were read from a picture have. */
+static uint32_t picture_keys(const struct page_content *content)
+{
+    return (content->skew != 0) + (content->has_look != 0);
+}
+
+static int pack_picture(msgpack_packer *packer, const struct page_content *content)
+{
+    uint64_t look[2] = {htole64(content->look[0]), htole64(content->look[1])};
+    if (content->skew != 0 && pack_float(packer, "skew", content->skew))
+        return -1;
+    return content->has_look && (pack_key(packer, "look") || msgpack_pack_bin(packer, sizeof look) ||
+                                 msgpack_pack_bin_body(packer, look, sizeof look))
+               ? -1
+               : 0;
+}
+
 int page_record_encode(const struct page_content *content, void *buffer, size_t buffer_bytes, size_t *ret_bytes)
 {
     assert(!content->line_open);
@@ -303,17 +320,17 @@ int page_record_encode(const struct page_content *content, void *buffer, size_t 
     msgpack_packer packer;
     msgpack_packer_init(&packer, &output, output_write);
     const char *source = page_source_name(content->source);
-    if (msgpack_pack_map(&packer, RECORD_KEYS) || pack_unsigned(&packer, "page_record", RECORD_VERSION) ||
-        pack_unsigned(&packer, "number", content->number) || pack_float(&packer, "width", content->width) ||
-        pack_float(&packer, "height", content->height) || pack_unsigned(&packer, "rotation", content->rotation) ||
-        pack_text(&packer, "source", source, strlen(source)) ||
+    if (msgpack_pack_map(&packer, RECORD_KEYS + picture_keys(content)) ||
+        pack_unsigned(&packer, "page_record", RECORD_VERSION) || pack_unsigned(&packer, "number", content->number) ||
+        pack_float(&packer, "width", content->width) || pack_float(&packer, "height", content->height) ||
+        pack_unsigned(&packer, "rotation", content->rotation) || pack_text(&packer, "source", source, strlen(source)) ||
         pack_float(&packer, "confidence", content->confidence) ||
         pack_unsigned(&packer, "fonts_substituted", content->fonts_substituted) ||
         pack_unsigned(&packer, "unmapped", content->unmapped) ||
         pack_unsigned(&packer, "truncated", content->truncated) ||
         pack_path(&packer, "image", content->image_path, image_path_bytes(content)) ||
-        pack_text(&packer, "text", content->text, content->text_bytes) || pack_spans(&packer, content) ||
-        pack_lines(&packer, content))
+        pack_text(&packer, "text", content->text, content->text_bytes) || pack_picture(&packer, content) ||
+        pack_spans(&packer, content) || pack_lines(&packer, content))
         return -ENOSPC;
     *ret_bytes = buffer_bytes - output.left;
     return 0;
@@ -387,6 +404,17 @@ static int take_column(const msgpack_object *value, uint32_t element_bytes, uint
     return 0;
 }
 
+static int take_look(const msgpack_object *value, struct page_content *content)
+{
+    if (value->type != MSGPACK_OBJECT_BIN || value->via.bin.size != sizeof content->look)
+        return -EBADMSG;
+    memcpy(content->look, value->via.bin.ptr, sizeof content->look);
+    content->look[0] = le64toh(content->look[0]);
+    content->look[1] = le64toh(content->look[1]);
+    content->has_look = 1;
+    return 0;
+}
+
 static int take_text(const msgpack_object *value, struct columns *columns)
 {
     if (value->type != MSGPACK_OBJECT_STR || value->via.str.size > PAGE_TEXT_BYTES_MAX ||
@@ -423,6 +451,10 @@ static int take_pair(const msgpack_object_kv *pair, struct page_content *content
         return take_unsigned(value, UINT32_MAX, &content->unmapped);
     if (key_is(key, "truncated"))
         return take_unsigned(value, 1, &content->truncated);
+    if (key_is(key, "skew"))
+        return take_float(value, -90, 90, &content->skew);
+    if (key_is(key, "look"))
+        return take_look(value, content);
     if (key_is(key, "image"))
         return take_image(value, content);
     if (key_is(key, "text"))

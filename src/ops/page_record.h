@@ -78,10 +78,13 @@ struct page_content {
     uint32_t
         rotation; /* degrees clockwise the page asked to be turned: 0, 90, 180, 270; sizes and boxes have it applied */
     enum page_source source;
-    float confidence;                       /* mean, 0..100; below 0: not known (text layers have none) */
-    uint32_t fonts_substituted;             /* fonts the file does not embed, replaced by others */
-    uint32_t unmapped;                      /* characters of the page that have no Unicode value and are left out */
-    uint32_t truncated;                     /* 1: limits above were reached */
+    float confidence;           /* mean, 0..100; below 0: not known (text layers have none) */
+    uint32_t fonts_substituted; /* fonts the file does not embed, replaced by others */
+    uint32_t unmapped;          /* characters of the page that have no Unicode value and are left out */
+    uint32_t truncated;         /* 1: limits above were reached */
+    float skew;        /* degrees by which lines ran down to the right in the picture before it was straightened */
+    uint32_t has_look; /* 1: `look` is known */
+    uint64_t look[2];  /* hashes of the page's picture: dHash, pHash (kernels/kernels.h) */
     char image_path[PAGE_IMAGE_PATH_BYTES]; /* as seen from the document's files; "": no image. Bytes, maybe no UTF-8,
                                                and a NUL */
 

@@ -80,7 +80,7 @@ static void doctor(report_function report, void *cookie)
 }
 
 static const struct sheaf_operator *const operators[] = {
-    &operator_pdf_open,  &operator_pdf_text,     &operator_pdf_render,
+    &operator_pdf_open,  &operator_pdf_text,     &operator_pdf_render,   &operator_image_measure,
     &operator_image_ocr, &operator_image_encode, &operator_doc_assemble,
 };
 

@@ -26,7 +26,7 @@ static void write_out(const struct page_content *content, struct layout *layout)
                            ends[i] - from);
         from = ends[i];
     }
-    assemble_json_page(&json, true, content, layout, &texts, ends);
+    assemble_json_page(&json, true, content, content->has_look, layout, &texts, ends);
     markdown_finish(&markdown);
     free(ends);
     buffer_fini(&texts);

@@ -239,6 +239,36 @@ static void test_ocr_replaces(void **state)
     json_decref(root);
 }
 
+/* Pages read from pictures that look like an earlier one say so; one that was straightened says by how much. */
+static void test_near_duplicates(void **state)
+{
+    static const uint64_t looks[4][2] = {{0xF0F0, 0x1234}, {0xFFFF, 0x1234}, {0xF0F3, 0x1236}, {0xF0F0, 0x4321}};
+    static const json_int_t duplicate_of[4] = {0, 0, 1, 0};
+    struct fixture *f = *state;
+    for (uint32_t i = 0; i < 4; i++) {
+        page_start(&f->page, i + 1);
+        add_page(f);
+        line(&f->page, 50, 100, "Read from a picture.");
+        f->page.source = PAGE_SOURCE_OCR;
+        f->page.skew = i == 1 ? 2.5f : 0;
+        f->page.has_look = 1;
+        memcpy(f->page.look, looks[i], sizeof f->page.look);
+        f->ocr_pages[f->ocr_list.count++] = record_of(&f->page);
+    }
+    run(f);
+    assert_int_equal(f->run.answered, 1);
+    json_t *root = json_of(f);
+    for (size_t i = 0; i < 4; i++) {
+        const json_t *page = json_array_get(json_object_get(root, "pages"), i);
+        assert_int_equal(json_integer_value(json_object_get(page, "near_duplicate_of")), duplicate_of[i]);
+        assert_true(json_number_value(json_object_get(page, "skew")) == (i == 1 ? 2.5 : 0));
+        assert_int_equal(json_string_length(json_object_get(page, "look")), 32);
+    }
+    assert_string_equal(json_string_value(json_object_get(json_array_get(json_object_get(root, "pages"), 0), "look")),
+                        "000000000000f0f00000000000001234");
+    json_decref(root);
+}
+
 static void test_no_pages(void **state)
 {
     struct fixture *f = *state;
@@ -429,6 +459,7 @@ int main(void)
         UNIT(test_failed_pages),
         UNIT(test_missing_images),
         UNIT(test_ocr_replaces),
+        UNIT(test_near_duplicates),
         UNIT(test_no_pages),
         UNIT(test_refuses_other_records),
         UNIT(test_many_pages),

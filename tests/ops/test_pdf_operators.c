@@ -359,6 +359,69 @@ static void test_ocr(void **unused)
     host_close(&operator_image_ocr, state);
 }
 
+/* Lines of text that run down to the right by four degrees, about the middle of the page. */
+static const char *skewed_text(void)
+{
+    static char content[4096];
+    int at =
+        snprintf(content, sizeof content, "q 0.99756 -0.06976 0.06976 0.99756 -28 22 cm BT /F1 14 Tf 18 TL 72 700 Td ");
+    for (int i = 0; i < 24; i++)
+        at += snprintf(content + at, sizeof content - (size_t)at, "(Line %d of a page that was laid askew) Tj T* ",
+                       i + 10);
+    snprintf(content + at, sizeof content - (size_t)at, "ET Q");
+    return content;
+}
+
+/* Read straight: every line whole, level and under the one before. */
+static void straight_check(const struct page_content *content)
+{
+    float last = 0;
+    assert_true(content->skew > 3.8f && content->skew < 4.2f);
+    assert_int_equal(content->has_look, 1);
+    assert_int_equal(content->line_count, 24);
+    for (uint32_t i = 0; i < content->line_count; i++) {
+        const struct page_line *line = &content->lines[i];
+        assert_true(line->box.y1 - line->box.y0 < 20); /* askew it would be 18 points higher */
+        assert_true(line->baseline > last + 12);
+        last = line->baseline;
+    }
+    assert_memory_equal(content->text, "Line10ofapagethatwaslaidaskew", 29);
+}
+
+/* image.measure finds the skew, image.ocr turns the picture by it, black and white or not. */
+static void test_ocr_skewed(void **unused)
+{
+    char folder[512], error[512];
+    if (tesseract_find_language(NULL, "eng", 3, folder, sizeof folder, error, sizeof error) < 0)
+        skip();
+    static const char *const ways[] = {"none", "otsu", "sauvola"};
+    struct page pages[] = {{A4, skewed_text()}};
+    size_t bytes = pdf_make(pages, 1, "");
+    struct sheaf_value file = host_file_value("a.pdf", pdf, bytes);
+    struct host_run image, measured, run;
+    render(NULL, 0, &file, 0, &image);
+    void *state = opened(&operator_image_measure, NULL, 0);
+    host_run(&operator_image_measure, state, (struct host_keys){3, 9}, &image.outputs[0], 1, &measured);
+    host_close(&operator_image_measure, state);
+    assert_true(measured.answered && measured.outputs[0].boolean);
+    struct sheaf_value inputs[5] = {
+        image.outputs[0], {.kind = SHEAF_I64}, image.outputs[1], measured.outputs[1], measured.outputs[2]};
+    for (int i = 0; i < 3; i++) {
+        struct page_content content = {0};
+        struct host_option option = {"binarise", {.type = SHEAF_OPTION_TEXT, .text = ways[i]}};
+        state = opened(&operator_image_ocr, &option, 1);
+        host_run(&operator_image_ocr, state, (struct host_keys){3, 9}, inputs, 5, &run);
+        assert_true(run.answered);
+        assert_int_equal(page_record_decode(run.outputs[0].data, run.outputs[0].length_bytes, &content), 0);
+        straight_check(&content);
+        page_content_fini(&content);
+        host_run_fini(&run);
+        host_close(&operator_image_ocr, state);
+    }
+    host_run_fini(&measured);
+    host_run_fini(&image);
+}
+
 /* A blank picture has no text, and its page its size. */
 static void test_ocr_blank(void **unused)
 {
@@ -441,6 +504,7 @@ int main(void)
         cmocka_unit_test(test_fonts),
         cmocka_unit_test(test_dates),
         cmocka_unit_test(test_ocr),
+        cmocka_unit_test(test_ocr_skewed),
         cmocka_unit_test(test_ocr_blank),
         cmocka_unit_test(test_render_scan),
         cmocka_unit_test(test_missing_language),
