@@ -307,7 +307,7 @@ static struct policy_answer decide(struct shard *shard, uint32_t call, uint32_t 
     struct batching *batching = shard->batching;
     struct call_batching *state = &batching->calls[call];
     uint32_t pool = shard->plan->calls[call].pool, cap = rows_at_most(shard, call);
-    uint32_t devices = shard->run->pool_count[pool], best = policy_best_rows(&state->curve, cap);
+    uint32_t devices = shard->run->pool_count[pool], best = policy_best_rows(&state->curve, cap, ready);
     *ret_coming = (struct coming){0};
     if (ready >= (uint64_t)best * devices)
         return (struct policy_answer){best, best, POLICY_FULL};

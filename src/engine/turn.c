@@ -72,7 +72,7 @@ void turn_over(struct shard *shard, struct grain grain, bool succeeded)
     if (gate->dial == 0)
         return;
     uint32_t parent = parent_of(shard, grain, &key);
-    gate_over(gate, parent, key, succeeded);
+    gate_over(gate, grain.entity, parent, key, succeeded);
     while (gate_next(gate, parent, &next))
         queue(shard, (struct grain){grain.call, next});
 }

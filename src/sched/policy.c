@@ -7,10 +7,15 @@
 static const double FADE = 0.98;
 /* A size is worth a try if the straight line says it costs at most this much more per row than the best known. */
 static const double TRY_WITHIN = 1.005;
-/* A smaller batch has to be measured better by so much. */
+/* A smaller batch has to be measured better by so much, and by so many times what chance may explain. */
 static const double BETTER_BY = 0.98;
-/* Tries come at least so many batches apart, once every size was tried. */
-enum { TRY_AGAIN_BATCHES = 128 };
+static const double SURE_TIMES = 2;
+enum {
+    TRY_AGAIN_BATCHES = 128, /* tries come at least so many batches apart, once every size was tried */
+    TRY_FROM_BATCHES =
+        4,             /* and only where so many full batches are READY: elsewhere a smaller one leaves a gap behind */
+    MEAN_SAMPLES = 10, /* a mean forgets after about so many */
+};
 /* What a batch is taken to cost whatever its size, before one was measured: so long a first batch may wait. */
 static const double UNKNOWN_FIXED_US = 1e6;
 
@@ -19,6 +24,37 @@ static uint32_t size_number(uint32_t cap, uint32_t index)
     static const uint32_t parts[POLICY_SIZES][2] = {{1, 1}, {2, 3}, {1, 2}, {1, 3}, {1, 4}};
     uint64_t rows = (uint64_t)cap * parts[index][0] / parts[index][1];
     return rows ? (uint32_t)rows : 1;
+}
+
+/* One more sample of a size. The first ones weigh alike, later ones fade. */
+static void learn_size(struct policy_curve *curve, uint32_t index, uint32_t rows, double row_cost)
+{
+    double *mean = &curve->row_cost_of[index];
+    if (curve->size_of[index] != rows)
+        curve->samples_of[index] = 0;
+    curve->size_of[index] = rows;
+    uint32_t samples = ++curve->samples_of[index];
+    double weight = samples < MEAN_SAMPLES ? 1.0 / samples : 1.0 / MEAN_SAMPLES;
+    if (samples > 1 && *mean > 0) {
+        double strays = (row_cost - *mean) / *mean;
+        curve->noise_samples += curve->noise_samples < 2 * MEAN_SAMPLES;
+        curve->noise += (strays * strays - curve->noise) / curve->noise_samples;
+    }
+    *mean = samples > 1 ? *mean + (row_cost - *mean) * weight : row_cost;
+}
+
+/* The variance of a size's mean, as a part of it. */
+static double doubt(const struct policy_curve *curve, uint32_t index)
+{
+    uint32_t samples = curve->samples_of[index];
+    return curve->noise / (samples < 2 * MEAN_SAMPLES ? samples : 2 * MEAN_SAMPLES);
+}
+
+/* Is it cheaper than a full batch by more than chance may explain? */
+static bool surely_better(const struct policy_curve *curve, uint32_t index)
+{
+    double margin = SURE_TIMES * sqrt(doubt(curve, index) + doubt(curve, 0));
+    return curve->row_cost_of[index] < curve->row_cost_of[0] * fmin(BETTER_BY, 1 - margin);
 }
 
 void policy_learn(struct policy_curve *curve, uint32_t rows, uint32_t cap, uint64_t cost_us)
@@ -35,13 +71,9 @@ void policy_learn(struct policy_curve *curve, uint32_t rows, uint32_t cap, uint6
         curve->least_rows = rows;
     if (rows > curve->most_rows)
         curve->most_rows = rows;
-    for (uint32_t i = 0; i < POLICY_SIZES; i++) {
-        if (size_number(cap, i) != rows)
-            continue;
-        bool known = curve->size_of[i] == rows;
-        curve->row_cost_of[i] = known ? curve->row_cost_of[i] * 0.8 + cost / n * 0.2 : cost / n;
-        curve->size_of[i] = rows;
-    }
+    for (uint32_t i = 0; i < POLICY_SIZES; i++)
+        if (size_number(cap, i) == rows)
+            learn_size(curve, i, rows, cost / n);
 }
 
 bool policy_cost(const struct policy_curve *curve, double *ret_fixed_us, double *ret_row_us)
@@ -65,10 +97,14 @@ bool policy_cost(const struct policy_curve *curve, double *ret_fixed_us, double 
     return true;
 }
 
-/* It was measured to be almost as good as a full batch: that may have changed. */
-static bool size_is_close(const struct policy_curve *curve, uint32_t index)
+/* Another look at a size that was measured: at once if it seems better and may not be, later if it was almost as
+ * good, for that may have changed. */
+static bool look_again(const struct policy_curve *curve, uint32_t index)
 {
-    return curve->row_cost_of[index] <= curve->row_cost_of[0] * TRY_WITHIN;
+    if (curve->row_cost_of[index] < curve->row_cost_of[0] * BETTER_BY && !surely_better(curve, index))
+        return true;
+    return curve->batches % TRY_AGAIN_BATCHES == index * 16 &&
+           curve->row_cost_of[index] <= curve->row_cost_of[0] * TRY_WITHIN;
 }
 
 /* A size that has not been measured and that the straight line does not rule out; 0: none. */
@@ -79,31 +115,31 @@ static uint32_t worth_trying(const struct policy_curve *curve, uint32_t cap)
     double full = row + fixed / cap;
     for (uint32_t i = 1; i < POLICY_SIZES; i++) {
         uint32_t size = size_number(cap, i);
-        bool stale =
-            curve->size_of[i] != size || (curve->batches % TRY_AGAIN_BATCHES == i * 16 && size_is_close(curve, i));
+        bool stale = curve->size_of[i] != size || look_again(curve, i);
         if (stale && size < cap && (!known || row + fixed / size <= full * TRY_WITHIN))
             return size;
     }
     return 0;
 }
 
-uint32_t policy_best_rows(const struct policy_curve *curve, uint32_t cap)
+uint32_t policy_best_rows(const struct policy_curve *curve, uint32_t cap, uint32_t ready)
 {
-    uint32_t best = cap;
+    uint32_t best = 0;
     if (cap < 2 || curve->batches < 4)
         return cap;
-    if (curve->batches % (curve->least_rows == curve->most_rows ? 64 : 8) == 0) {
+    bool time_to_try = curve->batches % (curve->least_rows == curve->most_rows ? 64 : 8) == 0;
+    if (time_to_try && ready >= (uint64_t)TRY_FROM_BATCHES * cap) {
         uint32_t size = worth_trying(curve, cap);
         if (size)
             return size;
     }
-    double best_cost = curve->size_of[0] == cap ? curve->row_cost_of[0] * BETTER_BY : INFINITY;
-    for (uint32_t i = 1; i < POLICY_SIZES && best_cost < INFINITY; i++)
-        if (curve->size_of[i] == size_number(cap, i) && curve->row_cost_of[i] < best_cost) {
-            best = curve->size_of[i];
-            best_cost = curve->row_cost_of[i];
-        }
-    return best;
+    if (curve->size_of[0] != cap)
+        return cap;
+    for (uint32_t i = 1; i < POLICY_SIZES; i++)
+        if (curve->size_of[i] == size_number(cap, i) && surely_better(curve, i) &&
+            (best == 0 || curve->row_cost_of[i] < curve->row_cost_of[best]))
+            best = i;
+    return best ? curve->size_of[best] : cap;
 }
 
 void policy_resumed(struct policy_arrivals *arrivals, uint64_t now_us)
@@ -175,7 +211,7 @@ static bool waiting_pays(const struct policy_curve *curve, const struct policy_a
 
 struct policy_answer policy_decide(const struct policy_curve *curve, const struct policy_ask *ask)
 {
-    uint32_t size = policy_best_rows(curve, ask->cap);
+    uint32_t size = policy_best_rows(curve, ask->cap, ask->ready);
     double left = (double)ask->ready + ask->coming + ask->held;
     if (!ask->more && left > 0 && left < (double)size * (ask->devices ? ask->devices : 1)) {
         uint32_t share = tail_share(curve, ask, left);

@@ -30,7 +30,10 @@ enum { POLICY_SIZES = 5 }; /* sizes that are compared: all, 2/3, 1/2, 1/3 and 1/
 struct policy_curve {
     double weight, rows, rows_squared, cost, rows_cost; /* sums of a regression of cost over rows */
     uint32_t size_of[POLICY_SIZES];                     /* the size measured, 0: not yet */
-    double row_cost_of[POLICY_SIZES];
+    double row_cost_of[POLICY_SIZES];                   /* what a row of it cost in the mean of the last ones ... */
+    uint32_t samples_of[POLICY_SIZES];                  /* ... of so many */
+    double noise; /* how far single batches stray from the mean of their size: the square, as a part of the mean ... */
+    uint32_t noise_samples; /* ... of so many, at most those that a mean remembers */
     uint64_t batches;
     uint32_t least_rows, most_rows; /* of the sizes seen */
 };
@@ -39,8 +42,9 @@ struct policy_curve {
 void policy_learn(struct policy_curve *curve, uint32_t rows, uint32_t cap, uint64_t cost_us);
 /* False: only one size has been seen, and all of it is called `row_us`. */
 bool policy_cost(const struct policy_curve *curve, double *ret_fixed_us, double *ret_row_us);
-/* The size of batch to go for: the cheapest per row that is known, or now and then one worth knowing. */
-uint32_t policy_best_rows(const struct policy_curve *curve, uint32_t cap);
+/* The size of batch to go for with `ready` rows READY: the cheapest per row that is known beyond doubt, or now and
+ * then, where rows are plenty, one worth knowing. */
+uint32_t policy_best_rows(const struct policy_curve *curve, uint32_t cap, uint32_t ready);
 
 /* ---- arrivals of one Call ---- */
 

@@ -148,7 +148,7 @@ void gate_row_over(struct sim *sim, struct grain grain, bool succeeded)
     if (gate->dial == 0)
         return;
     uint32_t parent = parent_of(sim, grain, &key), entity;
-    gate_over(gate, parent, key, succeeded);
+    gate_over(gate, grain.entity, parent, key, succeeded);
     while (gate_next(gate, parent, &entity))
         let_through(sim, (struct grain){grain.call, entity});
 }

@@ -23,6 +23,7 @@ struct trace_file {
 struct sim_arguments {
     const char *experiment; /* NULL: all */
     bool json;
+    uint32_t seeds; /* runs under so many seeds, 0: one */
     struct trace_file trace;
     struct experiment_options options;
 };
@@ -171,6 +172,12 @@ static bool take_option(struct sim_arguments *arguments, const char *flag, const
         return take_spread(setup, word);
     if (strcmp(flag, "--bridge") == 0)
         return take_bridge(&setup->links, word);
+    if (strcmp(flag, "--seeds") == 0) {
+        uint64_t seeds = 0;
+        bool good = number(word, 100000, &seeds) && seeds > 0;
+        arguments->seeds = (uint32_t)seeds;
+        return good;
+    }
     if (strcmp(flag, "--slow") == 0)
         return take_pair(word, 1000000, &setup->slow_percent, &setup->slow_factor);
     return take_number(&arguments->options, flag, word);
@@ -353,6 +360,71 @@ static bool print_json(const struct experiment_report *report, uint64_t seed)
     return reached;
 }
 
+/* ---- many seeds ---- */
+
+/* One target over many seeds. */
+struct spread_of {
+    double sum, least, most;
+    unsigned reached;
+};
+
+/* What counts is the mean: of two runs that differ in their chance, too, a single ratio says little. */
+static bool print_spread(const struct sim_arguments *arguments, const struct experiment_report *report,
+                         const struct spread_of *spreads)
+{
+    uint64_t first = arguments->options.setup.seed;
+    json_t *targets = json_array();
+    bool all = true;
+    if (!arguments->json)
+        printf("%s, SIMULATED time, seeds %llu to %llu: %s\n", report->name, (unsigned long long)first,
+               (unsigned long long)(first + arguments->seeds - 1), report->shape);
+    for (uint32_t i = 0; i < report->target_count; i++) {
+        const struct experiment_target *target = &report->targets[i];
+        double mean = spreads[i].sum / arguments->seeds;
+        bool reached = target->at_least ? mean >= target->wanted : mean <= target->wanted;
+        all = all && reached;
+        if (arguments->json)
+            json_array_append_new(targets, json_pack("{s:s,s:f,s:f,s:f,s:s,s:f,s:b,s:i}", "what", target->text, "mean",
+                                                     mean, "least", spreads[i].least, "most", spreads[i].most, "wanted",
+                                                     target->at_least ? ">=" : "<=", "than", target->wanted, "reached",
+                                                     reached, "seeds_reached", (int)spreads[i].reached));
+        else
+            printf("  %s: %s: mean %.4f (%.4f to %.4f), wanted %s %.4g; reached by %u of %u seeds (simulated)\n",
+                   reached ? "reached" : "MISSED", target->text, mean, spreads[i].least, spreads[i].most,
+                   target->at_least ? ">=" : "<=", target->wanted, spreads[i].reached, arguments->seeds);
+    }
+    if (arguments->json) {
+        json_t *whole = json_pack("{s:b,s:s,s:I,s:i,s:O}", "simulated", 1, "experiment", report->name, "seed",
+                                  (json_int_t)first, "seeds", (int)arguments->seeds, "targets", targets);
+        json_dumpf(whole, stdout, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(8));
+        fputc('\n', stdout);
+        json_decref(whole);
+    }
+    json_decref(targets);
+    return all;
+}
+
+static int run_seeds(const struct sim_arguments *arguments, const char *name, struct experiment_report *report,
+                     bool *ret_reached)
+{
+    struct experiment_options options = arguments->options;
+    struct spread_of spreads[EXPERIMENT_TARGETS] = {{0}};
+    for (uint32_t seed = 0; seed < arguments->seeds; seed++, options.setup.seed++) {
+        int status = experiment_run(name, &options, report);
+        if (status != 0)
+            return status;
+        for (uint32_t i = 0; i < report->target_count; i++) {
+            double value = report->targets[i].value;
+            spreads[i].sum += value;
+            spreads[i].least = seed == 0 || value < spreads[i].least ? value : spreads[i].least;
+            spreads[i].most = seed == 0 || value > spreads[i].most ? value : spreads[i].most;
+            spreads[i].reached += report->targets[i].reached;
+        }
+    }
+    *ret_reached = print_spread(arguments, report, spreads);
+    return 0;
+}
+
 static int run_one(const struct sim_arguments *arguments, const char *name, bool *ret_reached)
 {
     struct experiment_report *report = calloc(1, sizeof *report);
@@ -360,11 +432,12 @@ static int run_one(const struct sim_arguments *arguments, const char *name, bool
         complain("sim: out of memory");
         return EXIT_ENVIRONMENT;
     }
-    int status = experiment_run(name, &arguments->options, report);
     bool reached = false;
+    int status = arguments->seeds ? run_seeds(arguments, name, report, &reached)
+                                  : experiment_run(name, &arguments->options, report);
     if (status != 0)
         complain("sim: %s: %s", name, report->problem[0] ? report->problem : sheaf_status_text(status));
-    else
+    else if (arguments->seeds == 0)
         reached = arguments->json ? print_json(report, arguments->options.setup.seed) : print_text(report);
     *ret_reached = *ret_reached && reached;
     free(report);
