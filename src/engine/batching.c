@@ -27,6 +27,7 @@ struct call_batching {
     double row_bytes; /* mean of the rows offered */
     uint32_t go, wanted;
     bool waits;
+    uint32_t waiting; /* workers that were idle then */
 };
 
 /* What a Pool's workers do, by the last look at their pages. */
@@ -40,7 +41,7 @@ struct batching {
     struct call_batching *calls;
     struct pool_look *pools;
     double *free_in_us; /* one per worker */
-    uint64_t step;
+    uint64_t step, decided_us;
     bool any; /* some Call decides */
 };
 
@@ -339,6 +340,7 @@ static void publish(struct shard *shard, uint32_t call, const struct policy_answ
     state->go = go;
     state->wanted = answer->wanted;
     state->waits = answer->rows == 0;
+    state->waiting = state->waits ? look_at_pool(shard, shard->plan->calls[call].pool)->idle : 0;
     atomic_store_explicit(&board->coming, coming, memory_order_relaxed);
     atomic_store_explicit(&board->batch_rows, answer->wanted, memory_order_relaxed);
     atomic_store_explicit(&board->go, go, memory_order_relaxed);
@@ -351,7 +353,11 @@ void batching_decide(struct shard *shard)
     if (!batching->any)
         return;
     batching->step++;
+    uint64_t since_us = shard->now_us - batching->decided_us;
+    batching->decided_us = shard->now_us;
     for (uint32_t call = 0; call < shard->plan->call_count; call++) {
+        shard->counts[call].waited_us += since_us * batching->calls[call].waiting;
+        batching->calls[call].waiting = 0;
         uint32_t ready = batching->calls[call].decides ? rows_ready(shard, call) : 0;
         if (ready == 0)
             continue; /* nothing to take, whatever the words say; they are made anew before a row is pushed */

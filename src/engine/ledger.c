@@ -139,6 +139,7 @@ static json_t *describe_batching(const struct call_counts *work)
         put(closes, key, work->closes[close]);
     }
     json_object_set_new(batching, "closed", closes);
+    json_object_set_new(batching, "waited_s", json_real((double)work->waited_us / 1e6));
     json_object_set_new(batching, "fixed_us", json_real(work->fixed_us));
     json_object_set_new(batching, "row_us", json_real(work->row_us));
     return batching;
@@ -160,6 +161,7 @@ static json_t *describe_call(const struct sheaf_run *run, uint32_t index)
         work.run_ns += own.run_ns;
         for (uint32_t close = 0; close < POLICY_CLOSE_COUNT; close++)
             work.closes[close] += own.closes[close];
+        work.waited_us += own.waited_us;
         if (own.batches >= work.batches - own.batches) { /* of the shard that knows most */
             work.fixed_us = own.fixed_us;
             work.row_us = own.row_us;
@@ -240,6 +242,34 @@ static json_t *describe_devices(const struct devices *devices)
     return object;
 }
 
+static double sum_times(const struct sheaf_run *run, const shared_u64 *counter, const _Atomic uint64_t *past)
+{
+    uint64_t most_ns = clock_now_ns() - run->started_ns, now_ns = load_relaxed_u64(counter);
+    return (double)((now_ns < most_ns ? now_ns : most_ns) + atomic_load_explicit(past, memory_order_relaxed)) / 1e9;
+}
+
+/* What workers did with their time, by their own counts: what goes on at this moment is not in them yet. */
+static json_t *describe_pools(const struct sheaf_run *run)
+{
+    json_t *pools = json_array();
+    for (uint32_t pool = 0; pool < run->plan->pool_count; pool++) {
+        double busy = 0, idle = 0;
+        for (uint32_t i = 0; i < run->pool_count[pool]; i++) {
+            const struct worker *worker = &run->workers[run->pool_first[pool] + i];
+            const struct lane_counters *counters = worker->lane.counters;
+            busy += sum_times(run, &counters->busy_ns, &worker->past_busy_ns);
+            idle += sum_times(run, &counters->idle_ns, &worker->past_idle_ns);
+        }
+        json_t *object = json_object();
+        json_object_set_new(object, "pool", json_string(run->plan->pools[pool].name));
+        put(object, "workers", run->pool_count[pool]);
+        json_object_set_new(object, "busy_s", json_real(busy));
+        json_object_set_new(object, "idle_s", json_real(idle));
+        json_array_append_new(pools, object);
+    }
+    return pools;
+}
+
 int sheaf_run_ledger(const struct sheaf_run *run, char **ret_json)
 {
     json_t *ledger = json_object(), *calls = json_array();
@@ -253,6 +283,7 @@ int sheaf_run_ledger(const struct sheaf_run *run, char **ret_json)
     json_object_set_new(ledger, "domains", describe_domains(run));
     json_object_set_new(ledger, "outputs", describe_outputs(run));
     json_object_set_new(ledger, "calls", calls);
+    json_object_set_new(ledger, "pools", describe_pools(run));
     put(ledger, "workers", run->worker_count);
     put(ledger, "shards", run->shard_count);
     put(ledger, "worker_deaths", atomic_load_explicit(&run->deaths, memory_order_relaxed));

@@ -162,6 +162,7 @@ struct pool_state {
 struct call_counts {
     uint64_t rows, batches, raised, retried, isolated, run_ns;
     uint64_t closes[POLICY_CLOSE_COUNT]; /* of batches */
+    uint64_t waited_us;                  /* idle workers beside rows that they leave for a fuller batch */
     double fixed_us, row_us;             /* what a batch costs, as learned */
     uint32_t full_ring;                  /* 1 + the ring that had no room for the Call's next row; 0: none */
 };

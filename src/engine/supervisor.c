@@ -485,6 +485,16 @@ static void retire_device(struct supervisor *supervisor, uint32_t worker)
     give_up(supervisor, SHEAF_E_ENVIRONMENT, line);
 }
 
+/* What a process counted of its time goes with its lane. */
+static void keep_times(const struct sheaf_run *run, struct worker *worker)
+{
+    const struct lane_counters *counters = worker->lane.counters;
+    uint64_t most_ns = clock_now_ns() - run->started_ns; /* it may have written anything there */
+    uint64_t busy_ns = load_relaxed_u64(&counters->busy_ns), idle_ns = load_relaxed_u64(&counters->idle_ns);
+    atomic_fetch_add_explicit(&worker->past_busy_ns, busy_ns < most_ns ? busy_ns : most_ns, memory_order_relaxed);
+    atomic_fetch_add_explicit(&worker->past_idle_ns, idle_ns < most_ns ? idle_ns : most_ns, memory_order_relaxed);
+}
+
 static void replace_recovered(struct supervisor *supervisor)
 {
     struct sheaf_run *run = supervisor->run;
@@ -496,6 +506,7 @@ static void replace_recovered(struct supervisor *supervisor)
         if (!count_idle_death(supervisor, worker))
             continue;
         payload_end_lease(run->payload, worker, FIRST_CHUNKS);
+        keep_times(run, &run->workers[worker]);
         lane_reset(&run->workers[worker].lane);
         process->phase = PHASE_NONE;
         if (process->retired) {

@@ -36,6 +36,23 @@ static int64_t closed(const struct bed *bed, const char *call, const char *reaso
     return sum;
 }
 
+/* How long workers of a Call left rows for a fuller batch. */
+static double waited(const struct bed *bed, const char *call)
+{
+    json_t *ledger = json_loads(bed->ledger, 0, NULL), *object;
+    double seconds = -1;
+    size_t i;
+    assert_non_null(ledger);
+    json_array_foreach(json_object_get(ledger, "calls"), i, object)
+    {
+        json_t *batching = json_object_get(object, "batching");
+        if (strcmp(json_string_value(json_object_get(object, "call")), call) == 0)
+            seconds = json_number_value(json_object_get(batching, "waited_s"));
+    }
+    json_decref(ledger);
+    return seconds;
+}
+
 static void check_counts(const struct bed *bed, const char *call, int64_t rows)
 {
     assert_int_equal(bed_number(bed, call, "rows"), rows);
@@ -109,6 +126,7 @@ static void test_does_not_wait_for_ever(void **state)
     bed_close(bed);
     check_counts(bed, "b", 5);
     assert_true(closed(bed, "b", "not_worth_waiting") + closed(bed, "b", "split_evenly") > 0);
+    assert_true(waited(bed, "b") > 0);
 }
 
 /* ---- counts ---- */
