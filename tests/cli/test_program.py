@@ -205,6 +205,8 @@ def check_lists(checks, samples):
     for line in run.stderr.splitlines():
         if line.startswith(b"{"):
             json.loads(line)
+    checks.expect_exit(1, "run", "documents", "--files-from", "-", "-o", checks.path("nul"), says="try -0",
+                       input="\0".join(listed).encode())
     dos = checks.expect_exit(3, "run", "documents", "--files-from", "-", "-o", checks.path("dos"), input=b"missing.pdf\r\n")
     checks.expect(b"1 failed" in dos.stderr, f"dos: {dos.stderr}")
     row = tool.read_lines(os.path.join(checks.path("dos"), "manifest.jsonl"))[0]

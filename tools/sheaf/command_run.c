@@ -24,6 +24,7 @@
 #include "roots.h"
 #include "run_setup.h"
 #include "signals.h"
+#include "sources_list.h"
 
 enum { SOURCES_A_TURN = 256 };
 
@@ -113,7 +114,8 @@ static bool advance_source(struct run *run)
         }
         if (status < 0) {
             progress_break(&run->progress);
-            complain("files-from: %s: %s", settings_text(run->settings, SETTING_FILES_FROM), strerror(-status));
+            complain("files-from: %s: %s", settings_text(run->settings, SETTING_FILES_FROM),
+                     sources_list_problem(status));
             stop(run, EXIT_RUN_FAILED);
             return false;
         }

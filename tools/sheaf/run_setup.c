@@ -11,6 +11,7 @@
 #include "command.h"
 #include "machine.h"
 #include "signals.h"
+#include "sources_list.h"
 
 static const char *const levels[] = {"debug", "info", "warning", "error", NULL};
 
@@ -104,7 +105,8 @@ static int read_ahead(struct run *run)
             return EXIT_NO_INPUT;
         }
         if (status < 0) {
-            complain("files-from: %s: %s", settings_text(run->settings, SETTING_FILES_FROM), strerror(-status));
+            complain("files-from: %s: %s", settings_text(run->settings, SETTING_FILES_FROM),
+                     sources_list_problem(status));
             return EXIT_RUN_FAILED;
         }
         struct pollfd ends[2] = {{sources_descriptor(run->sources), POLLIN, 0}, {signals_descriptor(), POLLIN, 0}};

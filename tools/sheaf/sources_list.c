@@ -70,16 +70,27 @@ static int refill(struct sources_list *list)
     return bytes > 0;
 }
 
-/* Moves buffered bytes to the line. True when the line is whole. */
-static bool take_line(struct sources_list *list)
+/* Moves buffered bytes to the line. 1 when the line is whole, 0, or -EILSEQ. */
+static int take_line(struct sources_list *list)
 {
     const char *from = list->buffer + list->begin;
     size_t left = list->end - list->begin;
     const char *stop = left == 0 ? NULL : memchr(from, list->separator, left);
     size_t length = stop == NULL ? left : (size_t)(stop - from);
+    if (memchr(from, '\0', length) != NULL)
+        return -EILSEQ; /* paths that end in NUL, taken for lines: only the first of them would be seen */
     text_add(&list->line, from, length);
     list->begin += length + (stop != NULL);
     return stop != NULL;
+}
+
+const char *sources_list_problem(int status)
+{
+    if (status == -EILSEQ)
+        return "it holds NUL bytes, so its paths end in them; try -0";
+    if (status == -ENAMETOOLONG)
+        return "a line is longer than a mebibyte; try a list of paths, one a line";
+    return strerror(-status);
 }
 
 int sources_list_next(struct sources_list *list, const char **ret_path)
@@ -88,7 +99,9 @@ int sources_list_next(struct sources_list *list, const char **ret_path)
         text_clear(&list->line);
     list->line_given = false;
     for (;;) {
-        bool whole = take_line(list);
+        int whole = take_line(list);
+        if (whole < 0)
+            return whole;
         if (list->line.length > LINE_BYTES_MAX)
             return -ENAMETOOLONG;
         if (whole || list->at_end) {
