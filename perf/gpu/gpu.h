@@ -4,6 +4,8 @@
  *
  *     cases.c    every kernel: the same bytes as on the host? how near to the speed of a copy on the device?
  *     rates.c    batches through src/device/pipeline.h: copies against plain pinned ones, overlap, cost per batch
+ *     engine.c   small rows through the whole engine: what a batch costs
+ *     operator.c the operator that it runs, a plug-in
  *     driver.c   the plain copies that those are held against, straight from the driver
  *     main.c     opens the device, prints
  *
@@ -39,9 +41,14 @@ enum driver_direction { DRIVER_IN, DRIVER_OUT };
 /* Gigabytes a second of plain copies between pinned memory and the device. */
 double driver_copy_pinned(const struct gpu *gpu, enum driver_direction direction);
 
-/* ---- cases.c, rates.c ---- */
+/* ---- cases.c, rates.c: on the open device ---- */
 
 void cases_run(struct gpu *gpu, double device_copy);
 void rates_run(struct gpu *gpu);
+
+/* ---- engine.c ---- */
+
+/* The device must be closed: the engine has its own process on it. */
+void engine_run(struct gpu *gpu);
 
 #endif
