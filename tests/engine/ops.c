@@ -217,6 +217,52 @@ static int run_blob(void *cookie, const struct sheaf_row *row, char *message)
     return state->host->answer(row, &value, 1);
 }
 
+/* ---- values as large as a good part of a budget ---- */
+
+static int room_for(const struct state *state, const struct sheaf_row *row, size_t bytes, struct sheaf_value *ret_value)
+{
+    char *text = state->host->alloc(row, bytes);
+    if (!text)
+        return state->host->fail(row, SHEAF_SCOPE_ITEM, SHEAF_CLASS_RESOURCE_EXHAUSTED, "no room for %zu", bytes);
+    memset(text, 'p', bytes);
+    *ret_value = (struct sheaf_value){.kind = SHEAF_TEXT, .data = text, .length_bytes = bytes};
+    return 1;
+}
+
+/* As many children as the number says below a thousand, of so many KiB as it says above. */
+static int run_pour(void *cookie, const struct sheaf_row *row, char *message)
+{
+    const struct state *state = cookie;
+    int64_t count = row->inputs[0].i64 % 1000;
+    size_t bytes = (size_t)(row->inputs[0].i64 / 1000) << 10;
+    struct sheaf_value none = {.kind = SHEAF_NONE};
+    int status = 1;
+    for (int64_t i = 0; i < count && status > 0; i++) {
+        struct sheaf_value child;
+        status = room_for(state, row, bytes, &child);
+        if (status > 0 && (status = state->host->emit(row, &child, 1)) == 0)
+            status = 1;
+    }
+    return status > 0 ? state->host->answer(row, &none, 1) : status;
+}
+
+/* A copy of a text. */
+static int run_again(void *cookie, const struct sheaf_row *row, char *message)
+{
+    const struct state *state = cookie;
+    struct sheaf_value copy;
+    int status = room_for(state, row, row->inputs[0].length_bytes, &copy);
+    return status > 0 ? state->host->answer(row, &copy, 1) : status;
+}
+
+/* The length of a text; raises at the first attempt for every third key. */
+static int run_swallow(void *cookie, const struct sheaf_row *row, char *message)
+{
+    if (row->attempt == 0 && row->key % 3 == 0)
+        return -EAGAIN;
+    return give(cookie, row, (int64_t)row->inputs[0].length_bytes);
+}
+
 /* One of three shapes. */
 static int run_shaped(void *cookie, const struct sheaf_row *row, char *message)
 {
@@ -263,6 +309,7 @@ static int run_weigh(void *cookie, const struct sheaf_batch *batch, char *messag
     }
 static const struct sheaf_port one[] = {I64("x")}, text[] = {{"text", SHEAF_TEXT, 0, NULL}},
                                tensor[] = {{"tensor", SHEAF_TENSOR, 0, NULL}};
+static const struct sheaf_port texts[] = {{"children", SHEAF_TEXT, SHEAF_PORT_GROUP, NULL}};
 static const struct sheaf_port group[] = {{"children", SHEAF_I64, SHEAF_PORT_GROUP, NULL}};
 static const struct sheaf_port twelve[] = {I64("a"), I64("b"), I64("c"), I64("d"), I64("e"), I64("f"),
                                            I64("g"), I64("h"), I64("i"), I64("j"), I64("k"), I64("l")};
@@ -294,6 +341,9 @@ static const struct sheaf_operator operators[] = {
     OPERATOR("stream_gate", one, group, .run = run_stream_gate, .options = fifo_options, .option_count = 1),
     OPERATOR("keep", one, one, .run = run_keep, .evict = evict_keep, .flags = SHEAF_OPERATOR_STATE_OF_PARENT),
     OPERATOR("blob", one, text, .run = run_blob),
+    OPERATOR("pour", one, texts, .run = run_pour),
+    OPERATOR("again", text, text, .run = run_again),
+    OPERATOR("swallow", text, one, .run = run_swallow),
     OPERATOR("shaped", one, tensor, .run = run_shaped),
     OPERATOR("one_shape", tensor, one, .run_batch = run_one_shape,
              .flags = SHEAF_OPERATOR_BATCH | SHEAF_OPERATOR_ONE_SHAPE),
