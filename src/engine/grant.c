@@ -181,6 +181,14 @@ static void advance(struct shard *shard, uint32_t worker)
         end_turn(shard, worker);
 }
 
+uint64_t grant_wait_ns(const struct shard *shard)
+{
+    uint64_t now_ns = clock_now_ns(), due_ns = shard->grants.still_since_ns + STILL_NS;
+    if (shard->grants.turn == GRANT_NOBODY || shard->grants.still_since_ns == 0)
+        return EVENT_COUNT_FOREVER;
+    return due_ns > now_ns ? due_ns - now_ns : 0;
+}
+
 /* ---- one worker ---- */
 
 /* It has no wish that is open. */

@@ -170,6 +170,8 @@ static void park(struct shard *shard, uint32_t seen, uint64_t timeout_ns)
         timeout_ns = retry_ns < timeout_ns ? retry_ns : timeout_ns;
     }
     timeout_ns = until_child_look(shard, timeout_ns);
+    uint64_t grant_ns = grant_wait_ns(shard);
+    timeout_ns = grant_ns < timeout_ns ? grant_ns : timeout_ns;
     if (shard->slot_used > 0 || shard->hold_used > 0) {
         uint64_t now_ns = clock_now_ns();
         uint64_t audit_ns = shard->audit_at_ns > now_ns ? shard->audit_at_ns - now_ns : 0;

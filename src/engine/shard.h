@@ -337,6 +337,8 @@ void complete_failed(struct shard *shard, const struct sched_loss *loss, const u
 /* ---- grant.c ---- */
 /* What a worker wants and may have; shard 0. */
 void grant_look(struct shard *shard, uint32_t worker);
+/* When to look again although nothing happens: somebody waits and nobody else goes on. */
+uint64_t grant_wait_ns(const struct shard *shard);
 /* It gave a chunk back, or (CONTROL_NO_CHUNK) said that these were all. */
 void grant_returned(struct shard *shard, uint32_t worker, uint64_t chunk);
 /* It is dead. */
