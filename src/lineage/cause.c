@@ -98,7 +98,7 @@ uint32_t item_cause(const struct lineage *l, uint32_t port, uint32_t entity)
             break;
         case PLAN_BROADCAST:
             /* Nobody may have needed what it copies, once the Expansion had failed. */
-            if (entity_at(l, p->domain, entity)->flags & ENTITY_DOOMED)
+            if (entity_at(l, p->domain, entity)->doomed)
                 break;
             next_entity = ancestor_of(l, p->domain, entity, p->from);
             if (outcome_is_bad(item_outcome(l, p->source, next_entity)))

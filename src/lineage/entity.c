@@ -59,7 +59,7 @@ int entity_make(struct lineage *l, uint32_t domain, uint32_t parent, uint32_t ro
     header->key = ++l->next_key;
     header->parent = parent;
     header->root = domain == 0 ? entity : root;
-    header->ordinal = ordinal;
+    header->ordinal = ordinal & ORDINAL_MAX;
     header->next = NONE;
     d->entities++;
     if (domain != 0)

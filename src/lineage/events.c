@@ -105,7 +105,7 @@ int lineage_child(struct lineage *l, struct grain grain, uint32_t expansion, uin
         values_discard(l, values, d->expands.count);
         return 0;
     }
-    if (ordinal > count) {
+    if (ordinal > count || ordinal == ORDINAL_MAX) {
         values_discard(l, values, d->expands.count);
         return -EINVAL;
     }

@@ -49,9 +49,9 @@ static void grain_close(struct lineage *l, uint32_t call, uint32_t entity, enum 
 static void entity_doom(struct lineage *l, uint32_t domain, uint32_t entity, uint32_t cause)
 {
     struct entity *header = entity_at(l, domain, entity);
-    if (header->flags & ENTITY_DOOMED)
+    if (header->doomed)
         return;
-    header->flags |= ENTITY_DOOMED;
+    header->doomed = true;
     FOR_RANGE(l, l->domains[domain].calls, call)
     {
         struct grain_state *grain = grain_at(l, call, entity);

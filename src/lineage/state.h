@@ -30,17 +30,15 @@ enum {
     ITEM_UNUSED = 0x80,  /* and was reported unused */
 };
 
-enum { ENTITY_DOOMED = 1 }; /* below a FAILED Expansion: all Items read SUPPRESSED or FAILED */
-
 struct entity {
     uint64_t key;
     uint32_t parent;
     uint32_t root;
-    uint32_t ordinal;
     uint32_t next; /* sibling; in the free list the next free number */
-    uint32_t flags;
-    uint32_t reserved;
+    uint32_t ordinal : 31;
+    uint32_t doomed : 1; /* below a FAILED Expansion: all Items read SUPPRESSED or FAILED */
 };
+#define ORDINAL_MAX INT32_MAX
 
 enum grain_phase { GRAIN_ABSENT, GRAIN_WAITING, GRAIN_READY, GRAIN_SEALED };
 enum {

@@ -648,7 +648,7 @@ static void test_memory_is_linear_and_small(void **state)
     uint64_t each = (lineage_live_bytes(bed.lineage) - before) / count;
     print_message("%llu bytes per page with two values (%zu of them the references)\n", (unsigned long long)each,
                   2 * sizeof(struct value_ref));
-    assert_in_range(each, 1, 2 * sizeof(struct value_ref) + 64);
+    assert_in_range(each, 1, 2 * sizeof(struct value_ref) + 40);
     assert_in_range(lineage_reserved_bytes(bed.lineage), 1, 2 * each * count + 65536);
     bed_drop(&bed);
 }
