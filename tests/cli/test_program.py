@@ -47,6 +47,24 @@ def check_usage(checks):
     checks.expect(not os.path.exists(checks.path("o")), "a refused run made its output folder")
 
 
+def check_simulation(checks):
+    """Simulated runs say so, are functions of their options, and leave a trace that a viewer reads."""
+    trace = checks.path("trace.json")
+    checks.expect_exit(0, "sim", "--experiment", "E9", "--trace", trace)
+    with open(trace, encoding="utf-8") as file:
+        written = json.load(file)
+    rows = sum(event["args"]["rows"] for event in written["traceEvents"] if event["name"] == "page")
+    checks.expect(written["otherData"]["simulated"] and rows == 2 * 1024, f"the trace has {rows} rows")
+    options = ("sim", "--experiment", "E13", "--json", "--spread", "lognormal:20", "--slow", "50:3", "--losses", "50000",
+               "--copy-in", "1000", "--link", "100", "--bridge", "150:4", "--in-flight", "2")
+    once, again = (checks.run(*options, "--seed", "7").stdout for _ in range(2))
+    checks.expect(once == again and json.loads(once)["simulated"], "a seed is not a run")
+    many = json.loads(checks.expect_exit(0, "sim", "--experiment", "E13", "--json", "--seeds", "3", "--jitter", "10").stdout)
+    checks.expect(many["seeds"] == 3 and many["targets"][0]["seeds_reached"] == 3, str(many))
+    for wrong in (("--slow", "50"), ("--bridge", "1:0"), ("--spread", "normal"), ("--seeds", "0"), ("--experiment", "E1")):
+        checks.expect_exit(2, "sim", *wrong, says="not understood")
+
+
 def check_placement(checks):
     """Where things would be, on a machine that hwloc makes up: two sockets, four cores each, two threads a core."""
     machine = {**os.environ, "HWLOC_SYNTHETIC": "pack:2 [numa(memory=8GB)] core:4 pu:2"}
@@ -232,6 +250,7 @@ def main():
     os.environ["XDG_CONFIG_HOME"] = checks.folder
     check_usage(checks)
     check_placement(checks)
+    check_simulation(checks)
     check_settings(checks)
     check_nothing(checks)
     samples, tree, arguments = check_samples(checks, sys.argv[2])

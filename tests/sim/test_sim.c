@@ -187,6 +187,147 @@ static void test_faults_lose_nothing(void **state)
     sheaf_registry_destroy(registry);
 }
 
+/* ---- devices ---- */
+
+static const char batch_text[] = "sources: {d: {kind: i64}}\n"
+                                 "steps:\n"
+                                 "- {call: page, op: sim.batch, in: [d], out: [o], batch: 10, pool: gpu}\n"
+                                 "outputs: [o]\n";
+static const char expand_text[] = "sources: {d: {kind: i64}}\n"
+                                  "steps:\n"
+                                  "- {call: open, op: sim.expand, in: [d], out: [g], batch: 4, pool: cpu}\n"
+                                  "- {expand: [g], as: [p]}\n"
+                                  "- {call: page, op: sim.row, in: [p], out: [o], batch: 2, pool: cpu}\n"
+                                  "- {gather: [o], as: [l]}\n"
+                                  "outputs: [l]\n";
+
+/* `setup` over roots that each carry `count`. */
+static int run_text(const char *text, struct sim_setup setup, uint32_t count, struct sim_result *ret_result)
+{
+    struct sheaf_registry *registry;
+    struct sheaf_plan *plan;
+    uint32_t roots[64];
+    assert_int_equal(sim_registry_create(&registry), 0);
+    assert_int_equal(sim_compile(registry, text, &plan, NULL), 0);
+    assert_true(setup.root_count <= 64);
+    for (uint32_t i = 0; i < setup.root_count; i++)
+        roots[i] = count;
+    setup.plan = plan;
+    setup.roots = roots;
+    setup.fixed_batches = true;
+    int status = sim_run(&setup, ret_result);
+    sheaf_plan_destroy(plan);
+    sheaf_registry_destroy(registry);
+    return status;
+}
+
+/* Runs it without policy, and gives the makespan, which the bound must not exceed. */
+static uint64_t makespan(const char *text, struct sim_setup setup)
+{
+    struct sim_result result;
+    assert_int_equal(run_text(text, setup, 1, &result), 0);
+    uint64_t us = result.makespan_us;
+    assert_true(result.bound.work_us <= (double)us && result.bound.path_us <= (double)us);
+    sim_result_free(&result);
+    return us;
+}
+
+/* A batch takes 1000 us; its copies 1000 us in and 500 us out. */
+static void test_copies(void **state)
+{
+    struct sim_service service = {.row_us = 100, .in_bytes = 1000, .out_bytes = 500};
+    uint32_t devices = 1;
+    struct sim_setup setup = {.services = &service,
+                              .root_count = 30,
+                              .devices_of_pool = &devices,
+                              .links = {.in_bytes_us = 10, .out_bytes_us = 10}};
+    assert_int_equal(makespan(batch_text, setup), 3 * 2500);
+    setup.links.in_flight = 3; /* the next is copied while one is computed */
+    assert_int_equal(makespan(batch_text, setup), 1000 + 3 * 1000 + 500);
+    setup.links.copy_us = 7;
+    assert_int_equal(makespan(batch_text, setup), 1007 * 3 + 1000 + 507);
+    /* Two devices behind one bridge: what one copies the other waits for. */
+    devices = 2;
+    setup.root_count = 40;
+    setup.links = (struct sim_links){.bridge_bytes_us = 10, .devices_per_bridge = 2};
+    service.out_bytes = 0;
+    assert_int_equal(makespan(batch_text, setup), 5000);
+    setup.links.devices_per_bridge = 1;
+    assert_int_equal(makespan(batch_text, setup), 4000);
+}
+
+static void test_slow_devices_and_spreads(void **state)
+{
+    struct sim_service service = {.fixed_us = 1000};
+    uint32_t devices = 1;
+    struct sim_setup setup = {.services = &service, .root_count = 60, .devices_of_pool = &devices};
+    assert_int_equal(makespan(batch_text, setup), 6000);
+    setup.slow_percent = 100;
+    setup.slow_factor = 4;
+    assert_int_equal(makespan(batch_text, setup), 24000);
+    setup.slow_percent = 0;
+    for (enum sim_spread spread = SIM_EVEN; spread <= SIM_LOGNORMAL; spread++) {
+        uint64_t sum = 0, least = UINT64_MAX, most = 0;
+        for (setup.seed = 1; setup.seed <= 400; setup.seed++) {
+            struct sim_result result;
+            setup.spread = spread;
+            setup.spread_percent = 50;
+            assert_int_equal(run_text(batch_text, setup, 1, &result), 0);
+            sum += result.makespan_us;
+            least = result.makespan_us < least ? result.makespan_us : least;
+            most = result.makespan_us > most ? result.makespan_us : most;
+            sim_result_free(&result);
+        }
+        assert_in_range(sum / 400, 5700, 6300); /* the mean is the model's */
+        assert_true(least < 5500 && most > 6500);
+    }
+}
+
+static enum sim_fault first_hangs(void *cookie, uint32_t call, const uint64_t *at, uint32_t depth, uint32_t attempt)
+{
+    return at[0] == 0 ? SIM_HANGS : SIM_ANSWERS;
+}
+
+/* Ten rows hang once together, then in halves, until the one is alone; every time costs a deadline and a restart. */
+static void test_a_hang_ends_at_its_deadline(void **state)
+{
+    struct sim_service service = {.row_us = 10};
+    const uint32_t devices = 1;
+    struct sim_result result;
+    struct sim_setup setup = {.services = &service,
+                              .root_count = 10,
+                              .devices_of_pool = &devices,
+                              .deadline_us = 5000,
+                              .restart_us = 200,
+                              .fault = first_hangs};
+    assert_int_equal(run_text(batch_text, setup, 1, &result), 0);
+    assert_int_equal(result.roots_by_status[LINEAGE_ROOT_FAILED], 1);
+    assert_int_equal(result.pools[0].losses, 5); /* 10, 5, 3, 2, 1 */
+    assert_int_equal(result.makespan_us, 5 * 5200 + 9 * 10);
+    sim_result_free(&result);
+}
+
+/* Whoever may not emit is passed by the lowest root, and by somebody where all workers would wait. */
+static void test_a_budget_of_children_is_no_deadlock(void **state)
+{
+    struct sim_service services[2] = {{.fixed_us = 10, .child_us = 5}, {.row_us = 50}};
+    for (uint32_t devices = 1; devices <= 4; devices++)
+        for (uint32_t budget = 1; budget <= 3; budget++) {
+            struct sim_result result;
+            struct sim_setup setup = {.services = services,
+                                      .root_count = 20,
+                                      .devices_of_pool = &devices,
+                                      .children_max = budget,
+                                      .shuffled = true,
+                                      .seed = devices * 10 + budget};
+            assert_int_equal(run_text(expand_text, setup, 7, &result), 0);
+            assert_int_equal(result.roots_by_status[LINEAGE_OK], 20);
+            assert_true(result.spilled > 0);
+            assert_true((result.pools[0].idle_us[SIM_IDLE_BLOCKED] > 0) == (devices > 1));
+            sim_result_free(&result);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -195,6 +336,10 @@ int main(void)
         cmocka_unit_test(test_targets),
         cmocka_unit_test(test_a_seed_is_a_run),
         cmocka_unit_test(test_faults_lose_nothing),
+        cmocka_unit_test(test_copies),
+        cmocka_unit_test(test_slow_devices_and_spreads),
+        cmocka_unit_test(test_a_hang_ends_at_its_deadline),
+        cmocka_unit_test(test_a_budget_of_children_is_no_deadlock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
