@@ -33,6 +33,7 @@ def check_usage(checks):
     expect(2, "ops", "pdf.opne", says="did you mean pdf.open?")
     expect(2, "config", says="config show")
     expect(2, "doctor", "now", says="one word too many")
+    expect(5, "run", "documents", "-i", checks.path("*.none"), "-o", checks.path("o"), says="nothing matches")
     with open("/dev/full", "wb") as full:
         code = subprocess.run([sys.argv[1], "help", "run"], stdout=full, stderr=subprocess.DEVNULL, check=False).returncode
         checks.expect(code == 1, f"help to a full disk: exit {code}")

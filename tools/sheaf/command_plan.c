@@ -63,7 +63,7 @@ static int print_sources(const struct settings *settings)
     if (status < 0) {
         complain("%s", text_string(&error));
         text_free(&error);
-        return EXIT_USAGE;
+        return status == SHEAF_E_INPUT ? EXIT_NO_INPUT : EXIT_USAGE;
     }
     struct stat output;
     if (settings_given(settings, SETTING_OUTPUT) && stat(settings_text(settings, SETTING_OUTPUT), &output) == 0)

@@ -134,7 +134,7 @@ static int open_sources(struct run *run)
         complain("%s", text_string(&error));
     text_free(&error);
     if (status < 0)
-        return EXIT_USAGE;
+        return status == SHEAF_E_INPUT ? EXIT_NO_INPUT : EXIT_USAGE;
     name_own_output(run);
     return read_ahead(run);
 }

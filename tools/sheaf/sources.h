@@ -45,7 +45,8 @@ struct sources_counts {
 
 struct sources;
 
-/* Resolves arguments. 0; SHEAF_E_USAGE with a line for an input that does not exist or lies inside another. */
+/* Resolves arguments. 0; with a line: SHEAF_E_INPUT for a pattern that nothing matches, SHEAF_E_USAGE for an input that
+ * does not exist or lies inside another. */
 int sources_open(const struct sources_options *options, struct sources **ret_sources, struct text *error);
 void sources_close(struct sources *sources);
 

@@ -96,7 +96,7 @@ static int argument_add(struct inputs *inputs, const char *argument, struct text
     int status = glob(argument, 0, NULL, &found);
     if (status != 0) {
         text_addf(error, "input: %s: %s", argument, status == GLOB_NOMATCH ? "nothing matches" : "cannot be searched");
-        return SHEAF_E_USAGE;
+        return status == GLOB_NOMATCH ? SHEAF_E_INPUT : SHEAF_E_USAGE;
     }
     status = 0;
     for (size_t i = 0; status == 0 && i < found.gl_pathc; i++) {
