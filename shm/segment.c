@@ -127,6 +127,19 @@ int segment_attach(int descriptor, bool writable, struct segment *ret_segment)
     return 0;
 }
 
+int segment_attach_file(int descriptor, struct segment *ret_segment)
+{
+    off_t size_bytes = lseek(descriptor, 0, SEEK_END);
+    if (size_bytes <= 0)
+        return -EINVAL;
+    void *base = NULL;
+    int status = map_aligned(descriptor, (uint64_t)size_bytes, false, &base);
+    if (status)
+        return status;
+    *ret_segment = (struct segment){base, (uint64_t)size_bytes, descriptor, false};
+    return 0;
+}
+
 int segment_commit(const struct segment *segment, uint64_t offset, uint64_t length_bytes)
 {
     if (!widen(segment, &offset, &length_bytes))

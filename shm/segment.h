@@ -52,6 +52,9 @@ int segment_bind(struct segment *segment, int node);
  */
 int segment_attach(int descriptor, bool writable, struct segment *ret_segment);
 
+/* The same, for reading only, of a file that nobody but its owner can make shorter. -EINVAL: it is empty. */
+int segment_attach_file(int descriptor, struct segment *ret_segment);
+
 /* Make [offset, offset + length) real memory (whole pages around it). Idempotent. -ENOSPC or -ENOMEM: the machine is
  * full. */
 int segment_commit(const struct segment *segment, uint64_t offset, uint64_t length_bytes);

@@ -75,6 +75,7 @@ struct sheaf_run_options {
     uint32_t unproven_rows; /* of a Call that may fail its group, so many rows of one parent are under way before the
                                first of them succeeded; 0: 20; UINT32_MAX: any number */
     enum sheaf_root_order order;
+    const char *spill_path; /* folder on a disk for values that the budget does not hold; NULL: TMPDIR, or /var/tmp */
 };
 
 /* Starts workers for the Plan's Pools. The Plan must outlive the run. One run at a time per engine (-EBUSY). */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/shard.h"
+#include "engine/spill.h"
 #include "engine/supervisor.h"
 
 enum { RAISED_TEXT_BYTES = 512 };
@@ -128,6 +129,10 @@ void value_free(struct shard *shard, const struct value_ref *ref)
         payload_run_free(run->payload, ref->segment - 1u, offset, bytes);
         shard->read_bytes -= bytes < shard->read_bytes ? bytes : shard->read_bytes;
         shard->retry_reads = true;
+        return;
+    }
+    if (ref->segment == payload_spill_segment(run->payload)) {
+        spill_free(run->spill, ref->offset - ref->prefix, ref->prefix + ref->length);
         return;
     }
     uint32_t worker = ref->segment - 1u - run->shard_count;

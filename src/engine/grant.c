@@ -7,6 +7,7 @@
  * else is in flight. Then, one after the other, until there is room:
  *
  *   TAKE_BACK  every worker gives back chunks that hold nothing
+ *   SPILL      values that nobody reads now are moved to disk; then once more TAKE_BACK
  *   AWAIT      what others do, and what the host has not acknowledged, ends; whatever is freed meanwhile is taken back
  *   GIVE_WAY   rows of others that wait for memory go back unrun; then, if other rows could go on, its own does: it is
  *              offered again when what it wanted is there (reserve.c)
@@ -90,10 +91,13 @@ static void give(struct shard *shard, uint32_t worker, uint64_t more)
 static void ask_back(struct shard *shard, uint32_t worker, uint64_t keep)
 {
     struct worker *who = &shard->run->workers[worker];
-    if (!shard->links[worker].attached || shard->links[worker].returning)
+    struct link *link = &shard->links[worker];
+    if (!link->attached || link->returning)
         return;
-    shard->links[worker].returning = true;
-    shard->links[worker].frees_seen = atomic_load_explicit(&who->frees, memory_order_acquire);
+    link->frees_seen = atomic_load_explicit(&who->frees, memory_order_acquire);
+    if (payload_keeps_real(shard->run->payload))
+        return;
+    link->returning = true;
     link_order(shard, worker, CONTROL_RETURN, 0, keep);
 }
 
@@ -156,22 +160,57 @@ static void end_turn(struct shard *shard, uint32_t worker)
     set_turn(shard, GRANT_NOBODY);
 }
 
+/* Twice what is missing, and at least a quarter of what there is: moving a little each time would be a habit. */
+static void ask_to_spill(struct shard *shard, uint32_t worker)
+{
+    struct sheaf_run *run = shard->run;
+    uint64_t wanted = 2 * missing(shard, worker) * PAYLOAD_CHUNK_BYTES, least = run->budget.payload_bytes / 4;
+    atomic_store_explicit(&run->spill_wanted_bytes, wanted > least ? wanted : least, memory_order_relaxed);
+    atomic_store_explicit(&run->spill_moved_bytes, 0, memory_order_relaxed);
+    atomic_store_explicit(&run->spill_shards_left, run->shard_count, memory_order_relaxed);
+    atomic_fetch_add_explicit(&run->spill_round, 1, memory_order_release);
+    for (uint32_t i = 0; i < run->shard_count; i++)
+        event_count_bump(run->shards[i]->board.shard_events);
+}
+
+/* True: it is under way, or moved something. */
+static bool spill(struct shard *shard, uint32_t worker)
+{
+    struct sheaf_run *run = shard->run;
+    struct grants *grants = &shard->grants;
+    if (!run->spill)
+        return false;
+    if (grants->stage != GRANT_SPILL) {
+        grants->stage = GRANT_SPILL;
+        ask_to_spill(shard, worker);
+        return true;
+    }
+    if (atomic_load_explicit(&run->spill_shards_left, memory_order_acquire) > 0)
+        return true;
+    bool moved = atomic_load_explicit(&run->spill_moved_bytes, memory_order_relaxed) > 0;
+    grants->stage = moved ? GRANT_TAKE_BACK : GRANT_AWAIT;
+    return moved;
+}
+
 static void advance(struct shard *shard, uint32_t worker)
 {
     struct grants *grants = &shard->grants;
     if (grants->stage == GRANT_TAKE_BACK) {
         for (uint32_t other = 0; other < shard->run->worker_count; other++)
             ask_back(shard, other, 0);
-        grants->stage = GRANT_AWAIT;
+        grants->stage = GRANT_TAKEN;
         grants->still_since_ns = 0;
     }
     if (!all_answered(shard))
         return;
-    if (more_to_take(shard)) {
+    if (grants->stage != GRANT_SPILL && more_to_take(shard)) {
         grants->stage = GRANT_TAKE_BACK;
         advance(shard, worker);
         return;
     }
+    if (grants->stage != GRANT_AWAIT && spill(shard, worker))
+        return;
+    grants->stage = GRANT_AWAIT;
     uint64_t now_ns = clock_now_ns();
     if (others_go_on(shard, worker))
         grants->still_since_ns = 0;

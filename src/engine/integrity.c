@@ -28,6 +28,12 @@ static bool holds(const struct shard *shard, const struct value_ref *ref, struct
     return value_hash_holds(ref, read_payload, shard->run->payload, ret_damaged);
 }
 
+bool integrity_holds(const struct shard *shard, const struct value_ref *ref)
+{
+    struct value_ref damaged;
+    return shard->run->integrity == SHEAF_INTEGRITY_OFF || holds(shard, ref, &damaged);
+}
+
 /* The worker that made it, if it is the process that is there now. */
 static void blame_maker(struct shard *shard, const struct value_ref *damaged)
 {
@@ -40,6 +46,12 @@ static void blame_maker(struct shard *shard, const struct value_ref *damaged)
 static void root_damaged(struct shard *shard, struct root *root, const struct value_ref *damaged)
 {
     uint32_t worker = damaged->segment - 1u - shard->run->shard_count;
+    if (damaged->segment == payload_spill_segment(shard->run->payload)) {
+        run_log(shard->run, 2, "root %llu: a value came back from disk with other bytes; check the disk",
+                (unsigned long long)root->index);
+        admit_again(shard, root);
+        return;
+    }
     run_log(shard->run, 2, "root %llu: a value of worker %u was written over after it was answered",
             (unsigned long long)root->index, worker);
     blame_maker(shard, damaged);
@@ -76,7 +88,7 @@ struct sweep {
     struct value_ref damaged;
 };
 
-static void visit(void *cookie, const struct value_ref *value)
+static void visit(void *cookie, struct value_ref *value)
 {
     struct sweep *sweep = cookie;
     if (!sweep->found && value->segment == sweep->segment)

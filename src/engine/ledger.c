@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 
 #include "engine/shard.h"
+#include "engine/spill.h"
 #include "engine/supervisor.h"
 
 /* Counters that several shards keep are summed. They are read while shards run: each is exact for some recent moment,
@@ -218,6 +219,7 @@ static json_t *describe_memory(const struct sheaf_run *run)
     for (enum memory_class one = 0; one < MEMORY_CLASSES; one++)
         put(classes, memory_class_name(one), memory_peak(&ledger->of[one]));
     json_object_set_new(memory, "peak_by_class", classes);
+    put(memory, "spilled_peak", run->spill ? spill_bytes_peak(run->spill) : 0);
     put(memory, "engine_private_peak", memory_peak(&ledger->engine));
     put(memory, "engine_uncounted_peak", atomic_load_explicit(&ledger->uncounted, memory_order_relaxed));
     return memory;

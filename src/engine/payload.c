@@ -46,15 +46,17 @@ static int segment_open(struct payload_segment *segment, const struct payload_op
 
 int payload_create(const struct payload_options *options, struct payload **ret_payload)
 {
-    uint64_t count = (uint64_t)options->shard_count + options->worker_count;
-    if (count == 0 || count > PAYLOAD_SEGMENTS_MAX || options->segment_bytes == 0)
+    uint64_t count = (uint64_t)options->shard_count + options->worker_count, all = count + (options->spill != NULL);
+    if (count == 0 || all > PAYLOAD_SEGMENTS_MAX || options->segment_bytes == 0)
         return -EINVAL;
     struct payload *payload = calloc(1, sizeof *payload);
     if (!payload)
         return -ENOMEM;
     pthread_mutex_init(&payload->lock, NULL);
-    payload->segments = calloc(count, sizeof *payload->segments);
+    payload->segments = calloc(all, sizeof *payload->segments);
     payload->shard_count = options->shard_count;
+    payload->worker_count = options->worker_count;
+    payload->keeps_real = options->keeps_real;
     payload->limit_bytes = options->limit_bytes ? options->limit_bytes : UINT64_MAX;
     int result = payload->segments ? 0 : -ENOMEM;
     while (result == 0 && payload->segment_count < count) {
@@ -68,6 +70,9 @@ int payload_create(const struct payload_options *options, struct payload **ret_p
         payload_destroy(payload);
         return result;
     }
+    if (options->spill)
+        payload->segments[payload->segment_count++] =
+            (struct payload_segment){.memory = *options->spill, .read_only = options->spill_read_only};
     *ret_payload = payload;
     return 0;
 }
@@ -81,7 +86,8 @@ void payload_destroy(struct payload *payload)
 {
     if (!payload)
         return;
-    for (uint32_t i = 0; payload->segments && i < payload->segment_count; i++) {
+    uint32_t own = payload->segment_count - (payload_spill_segment(payload) != 0);
+    for (uint32_t i = 0; payload->segments && i < own; i++) {
         struct payload_segment *segment = &payload->segments[i];
         if (segment->read_only >= 0)
             close(segment->read_only);
@@ -109,8 +115,14 @@ uint16_t payload_shard_segment(const struct payload *payload, uint32_t shard)
 
 uint16_t payload_worker_segment(const struct payload *payload, uint32_t worker)
 {
-    assert(worker < payload->segment_count - payload->shard_count);
+    assert(worker < payload->worker_count);
     return (uint16_t)(1 + payload->shard_count + worker);
+}
+
+uint16_t payload_spill_segment(const struct payload *payload)
+{
+    uint32_t own = payload->shard_count + payload->worker_count;
+    return payload->segment_count > own ? (uint16_t)payload->segment_count : 0;
 }
 
 const struct segment *payload_segment(const struct payload *payload, uint16_t number)
@@ -146,7 +158,7 @@ uint64_t payload_value_bytes(const struct payload *payload)
 uint64_t payload_live_values(const struct payload *payload)
 {
     uint64_t live = 0;
-    for (uint32_t i = payload->shard_count; i < payload->segment_count; i++) {
+    for (uint32_t i = payload->shard_count; i < payload->shard_count + payload->worker_count; i++) {
         const struct payload_segment *segment = &payload->segments[i];
         uint32_t reach = atomic_load_explicit(&segment->reach, memory_order_relaxed);
         for (uint32_t chunk = 0; chunk < reach; chunk++)
@@ -200,7 +212,8 @@ int payload_retain(struct payload *payload, struct value_ref *ref)
     if (ref->segment == VALUE_INLINE)
         return 0;
     uint64_t start, bytes;
-    if (ref->segment <= payload->shard_count || !ref_range(payload, ref, &start, &bytes))
+    if (ref->segment <= payload->shard_count || ref->segment == payload_spill_segment(payload) ||
+        !ref_range(payload, ref, &start, &bytes))
         return -ERANGE;
     struct payload_segment *segment = payload_segment_of(payload, ref->segment);
     if (SHEAF_KIND_DEPTH(ref->kind) != 0) {

@@ -42,7 +42,11 @@ struct payload_options {
     uint32_t worker_count;
     uint64_t segment_bytes; /* virtual size of each segment; rounded up to chunks */
     uint64_t limit_bytes;   /* most that is ever real in all of them together; 0: not limited */
-    const int *nodes;       /* NUMA node of each segment, shards first, or SEGMENT_ANY_NODE; NULL: any for all */
+    bool
+        keeps_real; /* what is real stays so: devices may have pinned it, and would read pages that are none any more */
+    const struct segment *spill; /* one more segment, of others, for reading; NULL: there is none */
+    int spill_read_only;
+    const int *nodes; /* NUMA node of each segment, shards first, or SEGMENT_ANY_NODE; NULL: any for all */
 };
 
 int payload_create(const struct payload_options *options, struct payload **ret_payload);
@@ -53,6 +57,7 @@ int payload_bind_status(const struct payload *payload);
 uint32_t payload_segment_count(const struct payload *payload); /* segments are numbered 1..count */
 uint16_t payload_shard_segment(const struct payload *payload, uint32_t shard);
 uint16_t payload_worker_segment(const struct payload *payload, uint32_t worker);
+uint16_t payload_spill_segment(const struct payload *payload); /* the last, or 0 */
 const struct segment *payload_segment(const struct payload *payload, uint16_t number);
 /* A read-only descriptor of a segment, the payload's own. */
 int payload_read_only(const struct payload *payload, uint16_t number);
@@ -109,6 +114,8 @@ uint32_t payload_grow(struct payload *payload, uint32_t worker, uint32_t most, u
 /* The process that leases the chunk does not use it: it is no memory any more. False: it is not its to give, or some
  * value is there. */
 bool payload_give_back(struct payload *payload, uint32_t worker, uint64_t chunk);
+
+bool payload_keeps_real(const struct payload *payload);
 
 /* A new process of this number starts: its chunks (without those that still hold a predecessor's values). Returns how
  * many of `capacity` were written. */

@@ -88,7 +88,7 @@ void payload_real_by_kind(struct payload *payload, uint64_t *ret_shards, uint64_
 {
     uint64_t chunks[2] = {0, 0};
     pthread_mutex_lock(&payload->lock);
-    for (uint32_t i = 0; i < payload->segment_count; i++)
+    for (uint32_t i = 0; i < payload->shard_count + payload->worker_count; i++)
         chunks[i >= payload->shard_count] += payload->segments[i].real_count;
     pthread_mutex_unlock(&payload->lock);
     *ret_shards = chunks[0] * PAYLOAD_CHUNK_BYTES;
@@ -128,6 +128,11 @@ uint32_t payload_grow(struct payload *payload, uint32_t worker, uint32_t most, u
         run = 0;
     pthread_mutex_unlock(&payload->lock);
     return run;
+}
+
+bool payload_keeps_real(const struct payload *payload)
+{
+    return payload->keeps_real;
 }
 
 uint32_t payload_leased(struct payload *payload, uint32_t worker)
@@ -184,7 +189,7 @@ void payload_end_lease(struct payload *payload, uint32_t worker, uint32_t keep)
             continue;
         segment->stale_count--;
         atomic_store_explicit(&segment->stale[chunk], 0, memory_order_seq_cst);
-        if (++kept > keep)
+        if (++kept > keep && !payload->keeps_real)
             payload_make_unreal(payload, segment, chunk);
     }
     pthread_mutex_unlock(&payload->lock);

@@ -28,9 +28,11 @@ struct payload_segment {
 
 struct payload {
     pthread_mutex_t lock;
-    uint32_t shard_count, segment_count;
+    uint32_t shard_count, worker_count;
+    uint32_t segment_count;           /* shards, workers, and the spill */
     struct payload_segment *segments; /* [number - 1] */
     int bind_status;
+    bool keeps_real;
     uint64_t limit_bytes; /* UINT64_MAX: none */
     _Atomic uint64_t bytes, bytes_peak, shard_bytes, live_chunks;
 };

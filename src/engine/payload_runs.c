@@ -39,6 +39,8 @@ static uint64_t find_run(const struct payload_segment *segment, uint64_t from, u
 uint32_t payload_trim_runs(struct payload *payload)
 {
     uint32_t trimmed = 0;
+    if (payload->keeps_real)
+        return 0;
     for (uint32_t i = 0; i < payload->shard_count; i++) {
         struct payload_segment *segment = &payload->segments[i];
         uint32_t reach = atomic_load_explicit(&segment->reach, memory_order_relaxed);

@@ -15,6 +15,7 @@
 #include "device/pipeline.h"
 #include "engine/place.h"
 #include "engine/shard.h"
+#include "engine/spill.h"
 #include "engine/supervisor.h"
 
 uint64_t clock_now_ns(void)
@@ -468,6 +469,21 @@ static uint64_t segment_bytes(const struct sheaf_run *run)
     return wanted < most ? wanted : most;
 }
 
+/* A run without a place for it is no worse off than one whose disk is full. */
+static void create_spill(struct sheaf_run *run)
+{
+    const char *folder = run->spill_folder;
+    const char *temporary = getenv("TMPDIR");
+    const char *const folders[] = {folder                    ? folder
+                                   : temporary && *temporary ? temporary
+                                                             : "/var/tmp",
+                                   "/var/tmp", NULL};
+    int status = spill_create(folders, &run->spill);
+    if (status < 0)
+        run_log(run, 1, "values cannot be moved to disk when memory is short: %s: %s; set TMPDIR to a folder on a disk",
+                folders[0], sheaf_status_text(status));
+}
+
 static int create_payload(struct sheaf_run *run)
 {
     int *nodes = calloc((size_t)run->shard_count + run->worker_count, sizeof *nodes);
@@ -480,6 +496,9 @@ static int create_payload(struct sheaf_run *run)
     struct payload_options options = {.shard_count = run->shard_count,
                                       .worker_count = run->worker_count,
                                       .segment_bytes = segment_bytes(run),
+                                      .spill = run->spill ? spill_segment(run->spill) : NULL,
+                                      .spill_read_only = run->spill ? spill_read_only(run->spill) : -1,
+                                      .keeps_real = run->devices != NULL,
                                       .limit_bytes = run->budget.payload_bytes,
                                       .nodes = nodes};
     int result = payload_create(&options, &run->payload);
@@ -520,6 +539,8 @@ static int create_parts(struct sheaf_run *run, struct sheaf_error *error)
     if (result == 0)
         result = create_workers(run);
     if (result == 0)
+        create_spill(run);
+    if (result == 0)
         result = create_payload(run);
     run->shards = calloc(run->shard_count + 1, sizeof *run->shards);
     if (result == 0 && !run->shards)
@@ -548,6 +569,13 @@ static enum admission_order order_of(const struct sheaf_run_options *options)
     return given && options->order == SHEAF_ORDER_LARGEST_FIRST ? ADMISSION_LARGEST_FIRST : ADMISSION_AS_SUBMITTED;
 }
 
+static const char *spill_folder(const struct sheaf_run_options *options)
+{
+    bool given =
+        options && options->size >= offsetof(struct sheaf_run_options, spill_path) + sizeof options->spill_path;
+    return given ? options->spill_path : NULL;
+}
+
 int sheaf_run_open(struct sheaf_engine *engine, const struct sheaf_plan *plan, const struct sheaf_run_options *options,
                    struct sheaf_run **ret_run, struct sheaf_error *error)
 {
@@ -569,6 +597,7 @@ int sheaf_run_open(struct sheaf_engine *engine, const struct sheaf_plan *plan, c
     }
     run->unproven_rows = unproven_rows(options);
     run->order = order_of(options);
+    run->spill_folder = spill_folder(options);
     if (options && options->run_id)
         snprintf(run->run_id, sizeof run->run_id, "%s", options->run_id);
     else
@@ -626,6 +655,7 @@ void sheaf_run_close(struct sheaf_run *run)
     for (uint32_t i = 0; run->workers && i < run->worker_count; i++)
         lane_release(&run->workers[i].lane);
     payload_destroy(run->payload);
+    spill_destroy(run->spill);
     free_messages(run->taken);
     free_messages(mailbox_take(&run->inbox));
     mailbox_fini(&run->inbox);

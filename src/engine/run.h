@@ -53,6 +53,7 @@ struct worker {
 };
 
 struct shard;
+struct spill;
 struct supervisor;
 
 struct sheaf_run {
@@ -76,10 +77,15 @@ struct sheaf_run {
     uint32_t slots_per_shard; /* shard s describes rows in dispatch slots [s * this, (s + 1) * this) */
     struct supervisor *supervisor;
     /* Memory, over all shards (grant.c, reserve.c). */
-    _Atomic uint64_t reserved_bytes;   /* for rows that are out */
-    _Atomic uint64_t rows_out;         /* offered, claimed or running */
-    _Atomic uint64_t rows_alone;       /* of them, that were offered because nothing else was out, and had given way */
-    _Atomic uint64_t results_out;      /* roots that are complete and not yet gone */
+    _Atomic uint64_t reserved_bytes; /* for rows that are out */
+    _Atomic uint64_t rows_out;       /* offered, claimed or running */
+    _Atomic uint64_t rows_alone;     /* of them, that were offered because nothing else was out, and had given way */
+    _Atomic uint64_t results_out;    /* roots that are complete and not yet gone */
+    const char *spill_folder;        /* while the run opens */
+    struct spill *spill;             /* NULL: there is no place for one */
+    /* Shard 0 asks all shards to move values there (move_out.c): a round, what it wants, and what comes of it. */
+    _Atomic uint64_t spill_round, spill_wanted_bytes, spill_moved_bytes;
+    _Atomic uint32_t spill_shards_left;
     _Atomic bool memory_short;         /* some worker cannot go on: nothing new comes in */
     _Atomic uint64_t recycled;         /* workers that ended by themselves and were replaced */
     _Atomic uint64_t deaths, replaced; /* workers lost; workers started in place of others */

@@ -126,6 +126,7 @@ static bool step(struct shard *shard)
     shard->now_us = clock_now_ns() / 1000;
     uint32_t work = take_messages(shard);
     work += complete_step(shard);
+    move_out_step(shard);
     admit_step(shard);
     dispatch_level(shard);
     batching_decide(shard);

@@ -17,6 +17,7 @@
  *   recall.c    rows of a worker that is stuck in a long one, while others idle
  *   grant.c     chunks for workers
  *   reserve.c   room for what rows will make
+ *   move_out.c  values to disk
  *   hold.c      state that workers keep per Entity, and what must stay readable for it
  *   integrity.c values that were written over after they were answered
  *   result.c    a complete root, copied out for the host
@@ -145,7 +146,7 @@ struct link {
 
 /* grant.c, shard 0 */
 #define GRANT_NOBODY UINT32_MAX
-enum grant_stage { GRANT_TAKE_BACK, GRANT_AWAIT };
+enum grant_stage { GRANT_TAKE_BACK, GRANT_TAKEN, GRANT_SPILL, GRANT_AWAIT };
 struct grants {
     uint32_t turn; /* the worker for which memory is being found */
     enum grant_stage stage;
@@ -224,6 +225,7 @@ struct shard {
     uint64_t audit_at_ns;       /* when to look next */
     uint32_t audits;            /* looks so far */
     struct grants grants;
+    uint64_t spill_round;         /* that this shard has done its part of */
     struct keymap found_needs;    /* Grain -> chunks it wanted when it had to give way */
     uint32_t *drain_order;        /* Calls, nearest to an output first */
     _Atomic uint64_t rows_queued; /* not offered yet */
@@ -357,6 +359,12 @@ void reserve_over(struct shard *shard, uint32_t worker, struct grain grain);
 /* Whether others could go on if the rows of a worker went back. */
 bool reserve_may_give_way(const struct sheaf_run *run, uint32_t worker);
 
+/* ---- move_out.c ---- */
+/* Moves values to disk, about so many bytes; returns how many. */
+uint64_t move_out(struct shard *shard, uint64_t wanted_bytes);
+/* Does so if shard 0 has asked for it. */
+void move_out_step(struct shard *shard);
+
 /* ---- recover.c ---- */
 void recover_attached(struct shard *shard, const struct message_worker *message);
 void recover_retired(struct shard *shard, uint32_t worker);
@@ -409,6 +417,8 @@ uint32_t hold_home(const struct shard *shard, const struct sched_row *row, uint6
 bool integrity_row(struct shard *shard, const struct slot *slot);
 /* Looks at all that a dead worker made. */
 void integrity_sweep(struct shard *shard, uint32_t worker);
+/* Whether a value is what was answered, or nobody can tell. */
+bool integrity_holds(const struct shard *shard, const struct value_ref *ref);
 
 /* ---- counts.c ---- */
 /* What must be nothing once every root was acknowledged and every worker has answered. */

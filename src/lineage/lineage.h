@@ -171,8 +171,9 @@ int lineage_list_error_next(const struct lineage *lineage, struct lineage_cursor
 /* Number of elements (walks the list). */
 uint32_t lineage_list_count(const struct lineage *lineage, struct lineage_list list);
 
-/* Every value under the root that was stored and not reported unused. The callback must not call back. */
-typedef void lineage_visit(void *cookie, const struct value_ref *value);
+/* Every value under the root that was stored and not reported unused. The callback must not call back; it may name
+ * another place where the same bytes are. */
+typedef void lineage_visit(void *cookie, struct value_ref *value);
 void lineage_values(const struct lineage *lineage, uint32_t root, lineage_visit *visit, void *cookie);
 
 /* ---- identities ---- */

@@ -51,6 +51,8 @@ int payload_map_add(struct payload_map *map, uint32_t number, int descriptor, bo
     if (segment == NULL)
         return -ENOMEM;
     status = segment_attach(descriptor, writable, segment);
+    if (status == -EINVAL && !writable)
+        status = segment_attach_file(descriptor, segment); /* what the engine has moved to disk */
     if (status < 0) {
         free(segment);
         return status;

@@ -235,7 +235,7 @@ struct sum {
     uint64_t offsets;
 };
 
-static void add_offset(void *cookie, const struct value_ref *value)
+static void add_offset(void *cookie, struct value_ref *value)
 {
     struct sum *sum = cookie;
     sum->offsets += value->offset;

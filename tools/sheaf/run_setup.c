@@ -174,7 +174,9 @@ static int open_engine(struct run *run)
     struct sheaf_engine_options options = machine_options(settings);
     options.cookie = (void *)(uintptr_t)settings;
     options.log = on_log;
-    struct sheaf_run_options run_options = {.size = sizeof run_options, .run_id = run->run_id};
+    /* What memory does not hold goes where the results go: there is room, or the run ends anyway. */
+    struct sheaf_run_options run_options = {
+        .size = sizeof run_options, .run_id = run->run_id, .spill_path = settings_text(settings, SETTING_OUTPUT)};
     if (settings_is(settings, SETTING_ORDER, "largest-first"))
         run_options.order = SHEAF_ORDER_LARGEST_FIRST;
     int status = sheaf_engine_create(&options, &run->engine, &error);

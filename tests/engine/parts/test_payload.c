@@ -173,6 +173,46 @@ static void test_a_list_cannot_change_its_extent(void **state)
     payload_destroy(payload);
 }
 
+/* The limit is one for all segments, and what is given back counts no more and reads as nothing. */
+static void test_the_limit_is_for_all(void **state)
+{
+    (void)state;
+    struct payload_options options = {.shard_count = 1,
+                                      .worker_count = 2,
+                                      .segment_bytes = CHUNKS * PAYLOAD_CHUNK_BYTES,
+                                      .limit_bytes = 6 * PAYLOAD_CHUNK_BYTES};
+    struct payload *payload;
+    uint32_t chunks[CHUNKS], first;
+    uint64_t offset;
+    assert_int_equal(payload_create(&options, &payload), 0);
+    assert_int_equal(payload_back(payload, 0, 2), 2);
+    assert_int_equal(payload_lease(payload, 0, chunks, CHUNKS), 2);
+    assert_int_equal(payload_grow(payload, 0, 5, &first), 0);
+    assert_int_equal(payload_grow(payload, 0, 2, &first), 2);
+    assert_int_equal(payload_leased(payload, 0), 4);
+    assert_int_equal(payload_run_alloc(payload, 0, 2 * PAYLOAD_CHUNK_BYTES, &offset), 0);
+    assert_int_equal(payload_room(payload), 0);
+    uint64_t more;
+    assert_int_equal(payload_run_alloc(payload, 0, 1, &more), -ENOMEM);
+    /* A shard's unused chunks are given to whoever needs them; a worker's are its own until it says so. */
+    payload_run_free(payload, 0, offset, 2 * PAYLOAD_CHUNK_BYTES);
+    assert_int_equal(payload_grow(payload, 0, 2, &first), 2);
+    assert_int_equal(payload_back(payload, 1, 1), 0);
+    struct value_ref ref = value_at(payload, 0, PAYLOAD_CHUNK_BYTES + 64, 10);
+    assert_int_equal(payload_retain(payload, &ref), 0);
+    assert_int_equal(payload_value_bytes(payload), PAYLOAD_CHUNK_BYTES);
+    assert_false(payload_give_back(payload, 0, 1)); /* a value is there */
+    assert_false(payload_give_back(payload, 0, 9)); /* it is not real */
+    assert_false(payload_give_back(payload, 1, 0)); /* nor leased */
+    assert_true(payload_give_back(payload, 0, 5));
+    assert_false(payload_give_back(payload, 0, 5));
+    assert_int_equal(payload_room(payload), PAYLOAD_CHUNK_BYTES);
+    assert_int_equal(payload_back(payload, 1, 1), 1);
+    payload_release(payload, &ref, note_freed, NULL);
+    assert_int_equal(payload_value_bytes(payload), 0);
+    payload_destroy(payload);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -181,6 +221,7 @@ int main(void)
         cmocka_unit_test(test_chunks_survive_their_owner),
         cmocka_unit_test(test_values_of_the_living_are_freed_by_their_owner),
         cmocka_unit_test(test_nothing_outside_is_believed),
+        cmocka_unit_test(test_the_limit_is_for_all),
         cmocka_unit_test(test_a_list_cannot_change_its_extent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
