@@ -81,10 +81,19 @@ static void count_live(struct shard *shard, int32_t change)
         wake_shards(shard->run);
 }
 
-/* False: somebody has, or waits to have, everything to himself. */
-static bool may_admit(const struct shard *shard)
+/* One root more is under way, unless somebody has, or waits to have, everything to himself. */
+static bool go_live(struct shard *shard)
 {
-    return atomic_load_explicit(&shard->run->exclusive, memory_order_acquire) == 0;
+    const struct sheaf_run *run = shard->run;
+    if (atomic_load_explicit(&run->exclusive, memory_order_relaxed) != 0)
+        return false;
+    count_live(shard, 1);
+    /* Counted first, partner: step_aside takes everything first and then looks at the count. One of us sees the other.
+     */
+    if (atomic_load_explicit(&run->exclusive, memory_order_seq_cst) == 0)
+        return true;
+    count_live(shard, -1);
+    return false;
 }
 
 /* ---- into lineage ---- */
@@ -115,11 +124,10 @@ static void enter(struct shard *shard, struct root *root)
     shard_settle(shard);
 }
 
-/* With the sources it has. */
+/* With the sources it has; it is counted as live. */
 static void enter_again(struct shard *shard, struct root *root)
 {
     shard->reading++; /* as a root whose sources have just come */
-    count_live(shard, 1);
     enter(shard, root);
 }
 
@@ -144,6 +152,7 @@ static void step_aside(struct shard *shard)
         return;
     struct root *root = shard->aside;
     shard->aside = root->next_aside;
+    count_live(shard, 1);
     enter_again(shard, root);
 }
 
@@ -167,7 +176,6 @@ static bool start_reads(struct shard *shard, struct root *root)
 {
     root->phase = ROOT_READING;
     shard->reading++;
-    count_live(shard, 1);
     for (uint32_t i = 0; i < shard->plan->source_count; i++)
         root->reads_left += root->paths[i] != NULL;
     if (root->reads_left == 0 || shard->cancelled) {
@@ -224,9 +232,13 @@ void admit_step(struct shard *shard)
     full |= atomic_load_explicit(&shard->run->memory_short, memory_order_relaxed);
     uint64_t next;
     step_aside(shard);
-    while (shard->admission.count > 0 && !full && may_admit(shard) &&
+    while (shard->admission.count > 0 && !full &&
            sched_may_admit(&window, shard->admitted_count, payload_shard_bytes(shard->run->payload), 0) &&
-           admission_take(&shard->admission, &next)) {
+           go_live(shard)) {
+        if (!admission_take(&shard->admission, &next)) {
+            count_live(shard, -1);
+            break;
+        }
         struct root *root = (struct root *)(uintptr_t)next;
         link_admitted(shard, root);
         if (!start_reads(shard, root))
@@ -328,7 +340,7 @@ void admit_leave(struct shard *shard, struct root *root)
     if (root->again) {
         root->again = false;
         root->phase = ROOT_WAITING;
-        if (root->begun_again <= AGAIN_TOGETHER && may_admit(shard)) {
+        if (root->begun_again <= AGAIN_TOGETHER && go_live(shard)) {
             enter_again(shard, root);
         } else {
             root->next_aside = shard->aside;
