@@ -98,11 +98,17 @@ class Bench:
         return None
 
 
-def mutate(bench, mutation):
-    with open(os.path.join(bench.source, mutation["file"]), encoding="utf-8") as file:
+def text_of(source, mutation):
+    """The file, in which the line to be changed must stand once."""
+    with open(os.path.join(source, mutation["file"]), encoding="utf-8") as file:
         text = file.read()
     if text.count(mutation["from"]) != 1:
         raise SystemExit(f"{mutation['name']}: {mutation['file']} has its line {text.count(mutation['from'])} times")
+    return text
+
+
+def mutate(bench, mutation):
+    text = text_of(bench.source, mutation)
     path = os.path.join(bench.folder, os.path.basename(mutation["file"]))
     with open(path, "w", encoding="utf-8") as file:
         file.write(text.replace(mutation["from"], mutation["to"]))
@@ -112,7 +118,10 @@ def mutate(bench, mutation):
 def main():
     source, build, only = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), sys.argv[3:]
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "mutations.json"), encoding="utf-8") as file:
-        mutations = [m for m in json.load(file) if not only or m["name"] in only]
+        listed = json.load(file)
+    for mutation in listed:
+        text_of(source, mutation)  # of all: code moves on, and a bug that cannot be made any more tests nothing
+    mutations = [m for m in listed if not only or m["name"] in only]
     folder = tempfile.mkdtemp(prefix="sheaf-mutations-")
     missed = 0
     try:
