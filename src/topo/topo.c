@@ -26,12 +26,23 @@ static int SHEAF_PRINTF(3, 4) fail(struct sheaf_error *error, int code, const ch
     return code;
 }
 
+/* Plug-ins of hwloc, where they are installed, would start drivers in this process, ask an X server, and lose memory:
+ * what the kernel says of PCI is enough, and the same everywhere. */
+static void keep_from_drivers(hwloc_topology_t topology)
+{
+    static const char *const components[] = {"cuda", "nvml", "opencl", "gl", "rsmi", "levelzero", "pci"};
+
+    for (size_t i = 0; i < sizeof components / sizeof *components; i++) /* fails for what is not installed */
+        (void)hwloc_topology_set_components(topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, components[i]);
+}
+
 static int load(hwloc_topology_t *ret_topology, const char *xml, struct sheaf_error *error)
 {
     hwloc_topology_t topology;
 
     if (hwloc_topology_init(&topology) < 0)
         return fail(error, -ENOMEM, "hwloc: out of memory");
+    keep_from_drivers(topology);
     int rc = 0;
     if (xml != NULL && xml[0] == '<')
         rc = hwloc_topology_set_xmlbuffer(topology, xml, (int)strlen(xml) + 1);
@@ -302,6 +313,9 @@ static void add_devices(struct topo *topo, hwloc_topology_t topology)
         topo->machine.gpu_count += kind == TOPO_GPU;
     }
     qsort(topo->devices, topo->machine.device_count, sizeof *topo->devices, compare_devices);
+    for (uint32_t i = 0; i < topo->machine.gpu_count; i++)
+        if (strncmp(topo->devices[i].name, "cuda", 4) != 0)
+            snprintf(topo->devices[i].name, sizeof topo->devices[i].name, "gpu%u", i);
 }
 
 static void set_limits(struct topo *topo)

@@ -46,7 +46,7 @@ struct topo_device {
     enum topo_device_kind kind;
     uint32_t node;       /* the nearest one with cores */
     uint64_t size_bytes; /* GPU: its memory, NVMe: its capacity; 0 unknown */
-    char name[32];       /* "cuda0", "nvme0n1", or the bus id */
+    char name[32];       /* "cuda0" or "gpu0", "nvme0n1", or the bus id */
     char bus_id[32];     /* "0000:12:00.0" */
     char model[64];
 };
