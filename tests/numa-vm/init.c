@@ -5,7 +5,8 @@
  * The run is held open (its list of sources comes through a pipe that stays open) until every result is written. Then
  * /proc tells which processing units each thread of the engine and each worker keep to, and on which node the pages of
  * each segment lie, mapped by whomever. The node that a shard or worker keeps to is the one its memory must be on.
- * Prints a table and, at the end, the line that the script beside this looks for.
+ * `sheaf doctor` must put the drive on the bus of the second node beside that node's shard. Prints tables and, at the end,
+ * the line that the script beside this looks for.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -105,6 +106,37 @@ static pid_t start_engine(int *ret_list)
     close(list[0]);
     *ret_list = list[1];
     return pid;
+}
+
+/* The table of the plan: the drive hangs on node 1, and its readers are the shard of that node. */
+static void look_at_plan(void)
+{
+    int ends[2];
+    char line[256];
+    bool found = false;
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        give_up("pipe");
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(ends[1], 1);
+        setenv("SHEAF_WORKER", "/sheaf/sheaf-worker", 1);
+        execl("/sheaf/sheaf", "sheaf", "doctor", "--workers", "4", "--memory", "512M", (char *)NULL);
+        _exit(127);
+    }
+    close(ends[1]);
+    FILE *table = fdopen(ends[0], "r");
+    while (table && fgets(line, sizeof line, table)) {
+        unsigned node, shard;
+        if (sscanf(line, "NVMe %*s %*s %u %u", &node, &shard) != 2)
+            continue;
+        printf("%s", line);
+        found = node == 1 && shard == 1;
+    }
+    if (table)
+        fclose(table);
+    waitpid(pid, NULL, 0); /* it misses pipelines and operators that are not here */
+    if (!found)
+        complain("the drive is not beside shard 1, on node 1");
 }
 
 static int count_lines(const char *path)
@@ -308,6 +340,7 @@ int main(void)
     look_at_memory(process, -1);
     look_at_workers(engine);
     check();
+    look_at_plan();
     close(list);
     if (waitpid(engine, &status, 0) < 0 || status != 0)
         complain("the run ended with status %#x", (unsigned)status);

@@ -73,8 +73,12 @@ def boot(kernel, initrd):
     for node in range(2):
         nodes += ["-object", f"memory-backend-ram,id=m{node},size={MEMORY_MIB // 2}M",
                   "-numa", f"node,nodeid={node},cpus={2 * node}-{2 * node + 1},memdev=m{node}"]
-    command = [QEMU, "-nodefaults", "-no-reboot", "-nographic", "-serial", "stdio", "-accel", "tcg,thread=multi",
-               "-m", f"{MEMORY_MIB}M", "-smp", "4,sockets=2,cores=2,threads=1", *nodes, "-kernel", kernel,
+    # A drive on a bus of the second node: nothing reads it, PCI says where it is.
+    drive = ["-device", "pxb-pcie,id=far,bus=pcie.0,bus_nr=128,numa_node=1",
+             "-device", "pcie-root-port,id=near,bus=far,chassis=1",
+             "-drive", "id=drive,if=none,format=raw,file=null-co://", "-device", "nvme,bus=near,drive=drive,serial=1"]
+    command = [QEMU, "-machine", "q35", "-nodefaults", "-no-reboot", "-nographic", "-serial", "stdio", "-accel", "tcg,thread=multi",
+               "-m", f"{MEMORY_MIB}M", "-smp", "4,sockets=2,cores=2,threads=1", *nodes, *drive, "-kernel", kernel,
                "-initrd", initrd, "-append", "console=ttyS0 quiet panic=-1 LD_LIBRARY_PATH=/lib"]
     try:
         return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
