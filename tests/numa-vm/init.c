@@ -5,8 +5,8 @@
  * The run is held open (its list of sources comes through a pipe that stays open) until every result is written. Then
  * /proc tells which processing units each thread of the engine and each worker keep to, and on which node the pages of
  * each segment lie, mapped by whomever. The node that a shard or worker keeps to is the one its memory must be on.
- * `sheaf doctor` must put the drive on the bus of the second node beside that node's shard. Prints tables and, at the end,
- * the line that the script beside this looks for.
+ * `sheaf doctor` must put the drive on the bus of the second node beside that node's shard. Prints tables and, at the
+ * end, the line that the script beside this looks for.
  */
 #include <dirent.h>
 #include <errno.h>
