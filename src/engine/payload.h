@@ -111,6 +111,9 @@ uint32_t payload_leased(struct payload *payload, uint32_t worker);
 /* Makes a run of at most `most` more chunks real, the longest there is. Returns its length; 0: there is no room. */
 uint32_t payload_grow(struct payload *payload, uint32_t worker, uint32_t most, uint32_t *ret_first);
 
+/* Bytes in chunks of a worker's segment that are real, or NULL. */
+const void *payload_real_at(const struct payload *payload, uint32_t worker, uint64_t offset, uint64_t bytes);
+
 /* The process that leases the chunk does not use it: it is no memory any more. False: it is not its to give, or some
  * value is there. */
 bool payload_give_back(struct payload *payload, uint32_t worker, uint64_t chunk);

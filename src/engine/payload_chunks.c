@@ -144,6 +144,17 @@ uint32_t payload_leased(struct payload *payload, uint32_t worker)
     return leased;
 }
 
+const void *payload_real_at(const struct payload *payload, uint32_t worker, uint64_t offset, uint64_t bytes)
+{
+    const struct payload_segment *segment = payload_segment_of(payload, payload_worker_segment(payload, worker));
+    const void *memory = segment_at(&segment->memory, offset, bytes);
+    for (uint64_t at = offset / PAYLOAD_CHUNK_BYTES; memory && at * PAYLOAD_CHUNK_BYTES < offset + bytes; at++) {
+        if (!is_real(segment, (uint32_t)at))
+            return NULL;
+    }
+    return memory;
+}
+
 bool payload_give_back(struct payload *payload, uint32_t worker, uint64_t chunk)
 {
     struct payload_segment *segment = payload_segment_of(payload, payload_worker_segment(payload, worker));

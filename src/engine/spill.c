@@ -26,6 +26,7 @@ struct gap {
 
 struct spill {
     struct segment memory;
+    char *folder;
     int read_only; /* memory.descriptor writes */
     uint64_t limit_bytes;
     pthread_mutex_t lock;
@@ -80,6 +81,9 @@ static int open_in(struct spill *spill, const char *folder)
         return status;
     }
     spill->limit_bytes = bytes;
+    spill->folder = strdup(folder);
+    if (!spill->folder)
+        return -ENOMEM;
     return segment_open_read_only(&spill->memory, &spill->read_only);
 }
 
@@ -115,6 +119,7 @@ void spill_destroy(struct spill *spill)
     if (spill->read_only >= 0)
         close(spill->read_only);
     pthread_mutex_destroy(&spill->lock);
+    free(spill->folder);
     free(spill->gaps);
     free(spill);
 }
@@ -132,6 +137,32 @@ int spill_read_only(const struct spill *spill)
 uint64_t spill_bytes_peak(const struct spill *spill)
 {
     return spill->used_peak;
+}
+
+static int write_all(int fd, const void *data, uint64_t bytes, uint64_t offset)
+{
+    for (uint64_t done = 0; done < bytes;) {
+        ssize_t written = pwrite(fd, (const char *)data + done, bytes - done, (off_t)(offset + done));
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            return written < 0 ? -errno : -EIO;
+        done += (uint64_t)written;
+    }
+    return 0;
+}
+
+int spill_file(const struct spill *spill, const void *data, uint64_t bytes, int *ret_fd)
+{
+    int fd = open_nameless(spill->folder);
+    if (fd < 0)
+        return fd;
+    struct segment file = {.descriptor = fd};
+    int status = write_all(fd, data, bytes, 0);
+    if (status == 0)
+        status = segment_open_read_only(&file, ret_fd);
+    close(fd);
+    return status;
 }
 
 /* ---- room in it ---- */
@@ -200,17 +231,10 @@ int spill_put(struct spill *spill, const void *data, uint64_t bytes, uint64_t *r
     pthread_mutex_unlock(&spill->lock);
     if (!there)
         return -ENOSPC;
-    for (uint64_t done = 0; done < bytes;) {
-        ssize_t written =
-            pwrite(spill->memory.descriptor, (const char *)data + done, bytes - done, (off_t)(offset + done));
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0) {
-            int status = written < 0 ? -errno : -EIO;
-            spill_free(spill, offset, bytes);
-            return status;
-        }
-        done += (uint64_t)written;
+    int status = write_all(spill->memory.descriptor, data, bytes, offset);
+    if (status < 0) {
+        spill_free(spill, offset, bytes);
+        return status;
     }
     *ret_offset = offset;
     return 0;

@@ -25,6 +25,9 @@ void spill_destroy(struct spill *spill);
 const struct segment *spill_segment(const struct spill *spill);
 int spill_read_only(const struct spill *spill); /* a descriptor, the spill's own */
 
+/* A file of its own with these bytes, for reading; the caller's, gone when closed. */
+int spill_file(const struct spill *spill, const void *data, uint64_t bytes, int *ret_fd);
+
 /* Writes so many bytes; they stand at *ret_offset. -ENOSPC, or what writing gives. */
 int spill_put(struct spill *spill, const void *data, uint64_t bytes, uint64_t *ret_offset);
 /* The same number that were put there. */

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "engine/greet.h"
+#include "engine/lend.h"
 #include "engine/place.h"
 #include "engine/shard.h"
 #include "engine/watch.h"
@@ -214,13 +215,10 @@ static void start_or_give_up(struct supervisor *supervisor, uint32_t worker)
 
 /* ---- what workers say ---- */
 
-static void answer_descriptor(struct supervisor *supervisor, uint32_t worker, uint64_t source)
+static void answer_request(struct supervisor *supervisor, uint32_t worker, const struct attach_reply *request)
 {
-    struct sheaf_run *run = supervisor->run;
-    int fd = -1, result = -ENOENT;
-    if (source_shard(source) < run->shard_count)
-        result = sources_descriptor(run->shards[source_shard(source)]->sources, source, &fd);
-    result = attach_answer_descriptor(supervisor->processes[worker].child.socket, source, fd, result);
+    int fd = -1, result = lend_descriptor(supervisor->run, worker, request, &fd);
+    result = attach_answer_descriptor(supervisor->processes[worker].child.socket, request->number, fd, result);
     if (fd >= 0)
         close(fd);
     if (result < 0)
@@ -280,7 +278,8 @@ static void on_socket(struct supervisor *supervisor, uint32_t worker)
             device_failed(process, &reply);
             break;
         case ATTACH_REQUEST_DESCRIPTOR:
-            answer_descriptor(supervisor, worker, reply.number);
+        case ATTACH_REQUEST_COPY:
+            answer_request(supervisor, worker, &reply);
             break;
         default:
             (void)attach_answer_descriptor(process->child.socket, reply.number, -1, -ENOENT);

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -334,6 +335,11 @@ int attach_receive_reply(int socket, struct attach_reply *ret_reply)
     case WIRE_WANT_SEGMENT:
         reply.kind = ATTACH_REQUEST_SEGMENT;
         break;
+    case WIRE_WANT_COPY:
+        reply.kind = ATTACH_REQUEST_COPY;
+        if (sscanf(message.line, "%" SCNu32 " %" SCNu64, &reply.copy.segment, &reply.copy.bytes) != 2)
+            return -EPROTO;
+        break;
     default:
         return -EPROTO;
     }
@@ -349,9 +355,10 @@ int attach_answer_descriptor(int socket, uint64_t number, int fd, int status)
     return wire_send(socket, &message, &fd, fd >= 0 ? 1 : 0);
 }
 
-static int request(int socket, enum wire_kind kind, uint64_t number, int *ret_fd)
+static int request(int socket, enum wire_kind kind, uint64_t number, const char *line, int *ret_fd)
 {
     struct wire_message message = {.kind = kind, .number = number};
+    copy_line(message.line, line);
     int status = wire_send(socket, &message, NULL, 0);
     if (status < 0)
         return status;
@@ -373,10 +380,17 @@ static int request(int socket, enum wire_kind kind, uint64_t number, int *ret_fd
 
 int attach_request_descriptor(int socket, uint64_t source, int *ret_fd)
 {
-    return request(socket, WIRE_WANT_DESCRIPTOR, source, ret_fd);
+    return request(socket, WIRE_WANT_DESCRIPTOR, source, "", ret_fd);
 }
 
 int attach_request_segment(int socket, uint32_t number, int *ret_fd)
 {
-    return request(socket, WIRE_WANT_SEGMENT, number, ret_fd);
+    return request(socket, WIRE_WANT_SEGMENT, number, "", ret_fd);
+}
+
+int attach_request_copy(int socket, uint32_t segment, uint64_t offset, uint64_t bytes, int *ret_fd)
+{
+    char line[64];
+    snprintf(line, sizeof line, "%" PRIu32 " %" PRIu64, segment, bytes);
+    return request(socket, WIRE_WANT_COPY, offset, line, ret_fd);
 }

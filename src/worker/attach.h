@@ -120,13 +120,18 @@ enum attach_reply_kind {
     ATTACH_ERROR,              /* the worker cannot serve: `line` says why; it exits */
     ATTACH_REQUEST_DESCRIPTOR, /* answer with attach_answer_descriptor(socket, number, fd, 0) */
     ATTACH_DEVICE_FAULT,       /* its device failed: `number` is an ATTACH_FAULT; it exits */
+    ATTACH_REQUEST_COPY,       /* `copy` says of what, `number` its offset: answer with a file that holds those bytes */
     ATTACH_REQUEST_SEGMENT, /* `number` is a payload segment that was not in the hello: answer with its read-only fd */
 };
 
 struct attach_reply {
     enum attach_reply_kind kind;
-    int32_t status;               /* ERROR: a negative status, SHEAF_E_ENVIRONMENT for what the installation lacks */
-    uint64_t number;              /* REQUEST_*: the source (struct file_prefix.source) or the segment */
+    int32_t status;  /* ERROR: a negative status, SHEAF_E_ENVIRONMENT for what the installation lacks */
+    uint64_t number; /* REQUEST_*: the source (struct file_prefix.source) or the segment */
+    struct {
+        uint32_t segment;
+        uint64_t bytes;
+    } copy;
     char line[ATTACH_LINE_BYTES]; /* ERROR: one line, NUL-terminated, no control characters */
 };
 
@@ -157,6 +162,9 @@ int attach_send_device_fault(int socket, uint64_t fault, const char *line);
 /* Asks for the descriptor of a source, blocking until the answer is there. The descriptor is the caller's, read-only.
  */
 int attach_request_descriptor(int socket, uint64_t source, int *ret_fd);
+/* Asks for a file of bytes in a payload segment: a worker makes no files, not even in memory, where nobody counts them.
+ */
+int attach_request_copy(int socket, uint32_t segment, uint64_t offset, uint64_t bytes, int *ret_fd);
 /* Asks for a payload segment that was not in the hello. */
 int attach_request_segment(int socket, uint32_t number, int *ret_fd);
 

@@ -19,6 +19,7 @@ enum wire_kind {
     WIRE_ERROR, /* status, line */
     WIRE_WANT_DESCRIPTOR,
     WIRE_WANT_SEGMENT,
+    WIRE_WANT_COPY,    /* number: offset; line: "SEGMENT BYTES" */
     WIRE_ANSWER,       /* status, number; one descriptor when status is 0 */
     WIRE_DEVICE_FAULT, /* number: what and how; line */
 };

@@ -2,9 +2,10 @@
 /* Descriptors of `file` values: asked for once, kept as long as the value is readable. */
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/mman.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "shm/crash_point.h"
 #include "worker/worker.h"
 
 /* What the descriptor lives with: the state it may be read from, or (0) the row. */
@@ -30,26 +31,22 @@ static int keep(struct sheaf_worker *worker, const struct source_descriptor *des
     return 0;
 }
 
-/* Bytes that exist only in memory get a file of their own. */
-static int copy_to_file(const struct sheaf_value *file, int *ret_fd)
+/* Bytes that exist only in memory get a file from the engine, which copies them from where it can see them. */
+static int copy_to_file(struct worker_row *row, const struct sheaf_value *file, int *ret_fd)
 {
-    int fd = memfd_create("sheaf-value", MFD_CLOEXEC);
-    if (fd < 0)
-        return -errno;
-    const char *data = file->data;
-    for (uint64_t done = 0; done < file->length_bytes;) {
-        ssize_t written = write(fd, data + done, file->length_bytes - done);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0) {
-            int status = written < 0 ? -errno : -EIO;
-            close(fd);
-            return status;
-        }
-        done += (uint64_t)written;
-    }
-    *ret_fd = fd;
-    return 0;
+    struct sheaf_worker *worker = row->worker;
+    uint32_t segment;
+    uint64_t offset;
+    char *memory = payload_new(row, file->length_bytes, PAYLOAD_HEAD_BYTES);
+    if (memory == NULL)
+        return -ENOMEM;
+    memcpy(memory, file->data, file->length_bytes);
+    SHEAF_CRASH_POINT("payload.copied");
+    int status = chunk_pages_locate(&worker->pages, memory, &segment, &offset);
+    if (status == 0)
+        status = attach_request_copy(worker->socket, segment, offset, file->length_bytes, ret_fd);
+    payload_free(worker, memory);
+    return status;
 }
 
 int source_descriptor(struct worker_row *row, const struct sheaf_value *file, int *ret_fd)
@@ -71,7 +68,7 @@ int source_descriptor(struct worker_row *row, const struct sheaf_value *file, in
     if (prefix.source != 0)
         status = attach_request_descriptor(worker->socket, prefix.source, &descriptor.fd);
     else if (file->data != NULL)
-        status = copy_to_file(file, &descriptor.fd);
+        status = copy_to_file(row, file, &descriptor.fd);
     if (status < 0)
         return status;
     status = keep(worker, &descriptor);

@@ -79,8 +79,7 @@ static const int always[] = {
     SCMP_SYS(fstat),
     SCMP_SYS(close),
     SCMP_SYS(fsync),
-    /* descriptors of its own making: host.file_descriptor, host.wait */
-    SCMP_SYS(memfd_create),
+    /* a descriptor of its own making: host.wait. No memory: nobody would count it */
     SCMP_SYS(eventfd2),
 };
 
@@ -175,7 +174,7 @@ static int add_gpu(scmp_filter_ctx filter)
                                 SCMP_SYS(access),        SCMP_SYS(faccessat),
                                 SCMP_SYS(getdents64),    SCMP_SYS(sched_setaffinity),
                                 SCMP_SYS(get_mempolicy), SCMP_SYS(mlock),
-                                SCMP_SYS(munlock)};
+                                SCMP_SYS(munlock),       SCMP_SYS(memfd_create)};
     const struct scmp_arg_cmp any[] = {SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0)};
     int status = allow(filter, SCMP_SYS(mmap), COUNT(any), any);
     for (size_t at = 0; at < COUNT(calls) && status == 0; at++)

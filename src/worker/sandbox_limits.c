@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -42,6 +43,13 @@ int sandbox_limit(const struct sandbox_options *options)
     /* What is reserved, touched or not, and so never less than what is resident. Shared mappings do not count. Not
      * RLIMIT_AS, which the segments alone would exceed. */
     status = limit(RLIMIT_DATA, options->heap_bytes);
-    /* A file in memory is the only one it can still make: no larger than the heap could be. */
-    return status < 0 ? status : limit(RLIMIT_FSIZE, options->heap_bytes);
+    /* No byte into any file: one in memory is all that it could still make, and nobody would count it. A write fails
+     * then, instead of ending the process. A driver may write what it likes to its own. */
+    if (options->profile == SANDBOX_GPU || status < 0)
+        return status;
+    sigset_t too_large;
+    sigemptyset(&too_large);
+    sigaddset(&too_large, SIGXFSZ);
+    sigprocmask(SIG_BLOCK, &too_large, NULL);
+    return limit(RLIMIT_FSIZE, 0);
 }

@@ -158,6 +158,18 @@ static int execute_memory(void)
     return status;
 }
 
+/* Memory that only its descriptor holds. */
+static int file_in_memory(void)
+{
+    static const char bytes[4096];
+    int fd = memfd_create("hostile", 0);
+    if (fd < 0)
+        return errno;
+    int status = write(fd, bytes, sizeof bytes) < 0 ? errno : 0;
+    close(fd);
+    return status;
+}
+
 static int new_namespace(void)
 {
     return outcome(unshare(CLONE_NEWUSER));
@@ -332,6 +344,7 @@ const struct probe probes[] = {
     {"executable mmap", executable_memory, 1},
     {"executable mprotect", executable_later, 1},
     {"anonymous shared memory", uncounted_memory, 1},
+    {"a file in memory", file_in_memory, 1},
     {"System V shared memory", old_shared_memory, 0},
     {"MADV_REMOVE", poisoned_page, 1},
     {"host name", other_host_name, 0},
