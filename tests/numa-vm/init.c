@@ -113,7 +113,7 @@ static void look_at_plan(void)
 {
     int ends[2];
     char line[256];
-    bool found = false;
+    bool found = false, may_bind = false;
     if (pipe2(ends, O_CLOEXEC) < 0)
         give_up("pipe");
     pid_t pid = fork();
@@ -127,6 +127,7 @@ static void look_at_plan(void)
     FILE *table = fdopen(ends[0], "r");
     while (table && fgets(line, sizeof line, table)) {
         unsigned node, shard;
+        may_bind |= strstr(line, "ok       memory can be bound to NUMA nodes") != NULL;
         if (sscanf(line, "NVMe %*s %*s %u %u", &node, &shard) != 2)
             continue;
         printf("%s", line);
@@ -135,6 +136,8 @@ static void look_at_plan(void)
     if (table)
         fclose(table);
     waitpid(pid, NULL, 0); /* it misses pipelines and operators that are not here */
+    if (!may_bind)
+        complain("sheaf doctor does not say that memory can be bound");
     if (!found)
         complain("the drive is not beside shard 1, on node 1");
 }

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <linux/io_uring.h>
+#include <linux/mempolicy.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -207,8 +208,29 @@ static void check_gpus(struct doctor *doctor)
     text_free(&what);
 }
 
+/* What a container may deny: with several nodes, memory is to lie where its users are. */
+static void check_binding(struct doctor *doctor)
+{
+    size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
+    if (count_numbered("/sys/devices/system/node", "node") < 2)
+        return;
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    unsigned long first = 1;
+    bool bound = memory != MAP_FAILED && syscall(SYS_mbind, memory, bytes, MPOL_PREFERRED, &first, 64ul, 0) == 0;
+    if (bound)
+        doctor_report(doctor, FINDING_OK, "memory can be bound to NUMA nodes", "");
+    else
+        doctor_report(doctor, FINDING_WARN, "memory cannot be bound to NUMA nodes",
+                      errno == EPERM ? "allow mbind: CAP_SYS_NICE in a container; without it, it lies where it is "
+                                       "touched first"
+                                     : strerror(errno));
+    if (memory != MAP_FAILED)
+        munmap(memory, bytes);
+}
+
 void doctor_processors(struct doctor *doctor)
 {
     check_cores(doctor);
+    check_binding(doctor);
     check_gpus(doctor);
 }
