@@ -222,11 +222,12 @@ static void judge_batches(struct recovery *recovery, struct claim_row *rows, uin
         charge(recovery, rows, count, running);
         return;
     }
+    bool by_device = death->end == WORKER_DEVICE || (death->end == WORKER_TIMED_OUT && death->on_gpu);
     qsort(rows, count, sizeof *rows, compare_starts);
     for (uint32_t first = 0, next; first < count; first = next) {
         for (next = first + 1; next < count && rows[next].since_ns == rows[first].since_ns;)
             next++;
-        if (death->end == WORKER_DEVICE || others_ran(page, rows[first].since_ns))
+        if (by_device || others_ran(page, rows[first].since_ns))
             isolate(recovery, &rows[first], next - first);
         else
             charge(recovery, &rows[first], next - first, running);

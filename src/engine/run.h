@@ -172,6 +172,7 @@ struct message_worker { /* ATTACHED, DEATH, RETIRED */
     uint32_t grain; /* TIMED_OUT: the row that was over its deadline, as its claim page named it */
     uint64_t number;
     enum device_fault fault; /* DEVICE */
+    bool on_gpu;             /* DEATH: it drove one */
     char text[256];          /* how it died, for causes */
 };
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "engine/greet.h"
+#include "engine/health.h"
 #include "engine/lend.h"
 #include "engine/place.h"
 #include "engine/shard.h"
@@ -28,7 +29,6 @@ enum {
     FIRST_CHUNKS = 2,      /* made real before a worker starts; more when it asks */
     FUTILE_STARTS_MAX = 3, /* processes of one worker number that died in a row without having become ready */
     IDLE_DEATHS_MAX = 100,
-    DEVICE_FAULTS_MAX = 3,
     ROUNDS_MAX = 32, /* reads from one descriptor before others are looked at */
     EVENTS_MAX = 64,
 };
@@ -247,16 +247,6 @@ static void refused_to_serve(struct supervisor *supervisor, uint32_t worker, con
         give_up(supervisor, reply->status < 0 ? reply->status : SHEAF_E_ENVIRONMENT, reply->line);
 }
 
-/* Its last words: it ends itself, and its death says the rest. */
-static void device_failed(struct process *process, const struct attach_reply *reply)
-{
-    uint32_t kind = ATTACH_FAULT_KIND(reply->number);
-    process->fault =
-        kind <= DEVICE_FAULT_LOST && kind != DEVICE_FAULT_NONE ? (enum device_fault)kind : DEVICE_FAULT_LOST;
-    process->fault_alone = ATTACH_FAULT_ALONE(reply->number);
-    snprintf(process->refusal, sizeof process->refusal, "%.*s", (int)sizeof process->refusal - 1, reply->line);
-}
-
 static void on_socket(struct supervisor *supervisor, uint32_t worker)
 {
     struct process *process = &supervisor->processes[worker];
@@ -275,7 +265,7 @@ static void on_socket(struct supervisor *supervisor, uint32_t worker)
             refused_to_serve(supervisor, worker, &reply);
             break;
         case ATTACH_DEVICE_FAULT:
-            device_failed(process, &reply);
+            health_last_words(process, &reply);
             break;
         case ATTACH_REQUEST_DESCRIPTOR:
         case ATTACH_REQUEST_COPY:
@@ -327,6 +317,7 @@ static void describe_death(struct supervisor *supervisor, struct process *proces
     uint64_t oom_kills = count_oom_kills();
     bool out_of_memory = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && oom_kills > supervisor->oom_kills;
     supervisor->oom_kills = oom_kills;
+    death->on_gpu = supervisor->run->workers[death->worker].device != TOPO_NONE;
     death->grain = process->grain;
     death->number = process->number;
     if (process->killed) {
@@ -351,21 +342,6 @@ static void describe_death(struct supervisor *supervisor, struct process *proces
         death->end = WORKER_CRASHED;
         snprintf(death->text, sizeof death->text, "the worker exited with status %d", WEXITSTATUS(status));
     }
-}
-
-/* A device that fails three times is retired: by faults of its own, over the whole run; or by any faults in a row, with
- * no batch done in between. What happens to a batch that runs alone does not count: it is being taken apart, and if one
- * of its rows is to blame it fails again and again. */
-static void count_device_fault(const struct sheaf_run *run, struct process *process, uint32_t worker)
-{
-    if (process->killed || process->fault == DEVICE_FAULT_NONE || run->workers[worker].device == TOPO_NONE)
-        return;
-    if (load_relaxed_u64(&run->workers[worker].lane.counters->batches) > 0)
-        process->faults_in_a_row = 0;
-    atomic_fetch_add_explicit(&run->devices->failures[run->workers[worker].device], 1, memory_order_relaxed);
-    process->device_faults += device_fault_is_device(process->fault);
-    process->faults_in_a_row += !process->fault_alone;
-    process->retired = process->device_faults >= DEVICE_FAULTS_MAX || process->faults_in_a_row >= DEVICE_FAULTS_MAX;
 }
 
 static void on_death(struct supervisor *supervisor, uint32_t worker)
@@ -396,7 +372,7 @@ static void on_death(struct supervisor *supervisor, uint32_t worker)
         run_log(run, 0, "worker %u is replaced", worker);
     else
         run_log(run, 1, "worker %u: %s", worker, death.text);
-    count_device_fault(run, process, worker);
+    health_count_fault(run, supervisor->processes, worker);
     bool by_us = process->killed && process->end == WORKER_BREACH; /* for what others of its Pool did */
     if (!was_ready && !by_us && ++process->futile_starts >= FUTILE_STARTS_MAX && !process->retired) {
         char line[384];
@@ -460,15 +436,8 @@ static void use_host(struct supervisor *supervisor, uint32_t pool)
 static void retire_device(struct supervisor *supervisor, uint32_t worker)
 {
     struct sheaf_run *run = supervisor->run;
-    const struct device_found *device = &run->devices->found[run->workers[worker].device];
-    const char *why = supervisor->processes[worker].refusal;
-    uint32_t pool = run->workers[worker].pool, left = 0;
-    atomic_store_explicit(&run->devices->retired[run->workers[worker].device], true, memory_order_relaxed);
-    for (uint32_t i = 0; i < run->pool_count[pool]; i++)
-        left += !supervisor->processes[run->pool_first[pool] + i].retired;
-    run_log(run, 2, "device %u (%s) is retired after %u failures, %u left: %s", device->ordinal, device->name,
-            DEVICE_FAULTS_MAX, left, why);
-    if (left > 0) {
+    uint32_t pool = run->workers[worker].pool;
+    if (health_devices_left(run, supervisor->processes, pool) > 0) {
         struct message_worker retired = {.message.kind = MESSAGE_RETIRED, .worker = worker};
         if (tell_shards(supervisor, &retired) < 0)
             give_up(supervisor, -ENOMEM, "memory is used up");
@@ -480,7 +449,8 @@ static void retire_device(struct supervisor *supervisor, uint32_t worker)
     }
     char line[512];
     snprintf(line, sizeof line,
-             "no device is left; the last one failed with: %s; --device auto would go on on the host", why);
+             "no device is left; the last one failed with: %s; --device auto would go on on the host",
+             supervisor->processes[worker].refusal);
     give_up(supervisor, SHEAF_E_ENVIRONMENT, line);
 }
 

@@ -271,6 +271,18 @@ static void test_one_fault(void **state)
     }
 }
 
+/* A row by itself when its device fails is not to blame before it fails alone, and never for what is the device's. */
+static void test_rows_by_themselves(void **state)
+{
+    struct bed *bed = *state;
+    bed->device = "cuda";
+    bed->window = 1;
+    set_number("SHEAF_FAKE_CUDA_DEVICES", 1);
+    setenv("SHEAF_FAKE_CUDA_ERRORS", "0:cuLaunchKernel:5:700,0:cuLaunchKernel:9:214,0:cuLaunchKernel:10:999", 1);
+    run_right(bed, PROGRAM(""));
+    assert_int_equal(bed_number(bed, NULL, "worker_deaths"), 3);
+}
+
 /* Many faults of all kinds on eight devices, at random. */
 static void test_many_faults(void **state)
 {
@@ -305,7 +317,7 @@ static void test_a_kernel_that_hangs(void **state)
     bed->device = "cuda";
     set_number("SHEAF_FAKE_CUDA_DEVICES", 1);
     setenv("SHEAF_FAKE_CUDA_ERRORS", "0:cuLaunchKernel:4:hang", 1);
-    run_right(bed, PROGRAM(", timeout_ms: 300"));
+    run_right(bed, PROGRAM(", timeout_ms: 1000"));
     assert_true(bed_number(bed, NULL, "worker_deaths") >= 1);
 }
 
@@ -368,7 +380,7 @@ static void test_memory_of_the_device(void **state)
     struct bed *bed = *state;
     int64_t numbers[MIXED_ROOTS];
     for (int i = 0; i < MIXED_ROOTS; i++)
-        numbers[i] = i == 30 ? 7000000 : i % 3 == 0 ? 500000 + i : 1000 + 7 * i;
+        numbers[i] = i == 30 ? 7000000 : i % 3 != 0 ? 500000 + i : 1000 + 7 * i;
     set_number("SHEAF_FAKE_CUDA_DEVICES", 2);
     for (int host = 0; host < 2; host++) {
         uint64_t right = 0;
@@ -607,6 +619,42 @@ static void test_every_device_is_busy(void **state)
     free(numbers);
 }
 
+/* What was in flight when the device failed runs last, when nothing else is there, and each batch by itself: the last
+ * one is copied in only when the kernel before it is over. */
+static void test_without_overlap(void **state)
+{
+    enum { NUMBERS = 64 };
+    struct bed *bed = *state;
+    int64_t numbers[NUMBERS];
+    char path[] = "/tmp/sheaf-fake-trace-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    for (int i = 0; i < NUMBERS; i++)
+        numbers[i] = 100 + i;
+    set_number("SHEAF_FAKE_CUDA_DEVICES", 1);
+    setenv("SHEAF_FAKE_CUDA_TIMES", "2000000:20000000:1000000:0:0", 1);
+    setenv("SHEAF_FAKE_CUDA_TRACE", path, 1);
+    setenv("SHEAF_FAKE_CUDA_ERRORS", "0:cuLaunchKernel:3:700", 1);
+    bed->device = "cuda";
+    bed_open(bed, PROGRAM(""));
+    bed_drive(bed, numbers, NUMBERS, take_any, NULL);
+    bed_close(bed);
+    unsetenv("SHEAF_FAKE_CUDA_TRACE");
+    assert_int_equal(bed_number(bed, NULL, "worker_deaths"), 1);
+    struct trace *trace = read_trace(path);
+    uint32_t kernels = trace->kernel_count[0];
+    uint64_t copied_ns = 0;
+    assert_true(kernels >= 3);
+    for (uint32_t i = 0; i < trace->copy_count[0]; i++)
+        if (trace->copies[0][i].end_ns <= trace->kernels[0][kernels - 1].start_ns &&
+            trace->copies[0][i].start_ns > copied_ns)
+            copied_ns = trace->copies[0][i].start_ns;
+    assert_true(copied_ns >= trace->kernels[0][kernels - 2].end_ns);
+    unlink(path);
+    free(trace);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, device_setup, device_teardown)
@@ -619,6 +667,7 @@ int main(void)
         TEST(test_no_driver),
         TEST(test_delays),
         TEST(test_one_fault),
+        TEST(test_rows_by_themselves),
         TEST(test_many_faults),
         TEST(test_a_kernel_that_hangs),
         TEST(test_rows_that_fault),
@@ -629,6 +678,7 @@ int main(void)
         TEST(test_on_to_the_host),
         TEST(test_no_device_is_left),
         TEST(test_every_device_is_busy),
+        TEST(test_without_overlap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
