@@ -4,9 +4,10 @@
  *
  * Payload segments are as large as the whole budget and mostly not real, so they are not pinned as wholes: their pieces
  * (a payload chunk each) are, the first time a copy wants to go straight from or to one, and stay so. A piece is pinned
- * once per process. What is pinned must not be given back to the system while a process has it pinned: payload memory
- * stays real once it is (engine/payload.h). Memory that this process may only read needs a device that can register
- * such memory; else, and when the system refuses to pin more, `pinned_reaches` says no and the caller stages.
+ * once per process. What is pinned must not be given back to the system while a process has it pinned: in a run with
+ * devices payload memory stays real once it is (engine/payload.h, keeps_real), and files are not added here. Memory
+ * that this process may only read needs a device that can register such memory; else, and when the system refuses to
+ * pin more, `pinned_reaches` says no and the caller stages.
  */
 #ifndef SRC_DEVICE_PINNED_H
 #define SRC_DEVICE_PINNED_H

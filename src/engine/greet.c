@@ -178,6 +178,7 @@ int greet_send(struct sheaf_run *run, uint32_t worker, uint32_t generation, int 
             .device_backend = who->device != TOPO_NONE ? SHEAF_DEVICE_CUDA : SHEAF_DEVICE_HOST,
             .device_ordinal = who->device != TOPO_NONE ? run->devices->found[who->device].ordinal : 0,
             .pool_workers = run->pool_count[who->pool],
+            .memory_segments = payload_segment_count(run->payload) - (payload_spill_segment(run->payload) != 0),
             .run_id = run->run_id,
             .data_path = run->engine->data_path,
             .lane_own_fd = who->lane.own.descriptor,

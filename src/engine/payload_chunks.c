@@ -71,7 +71,7 @@ bool payload_make_real(struct payload *payload, struct payload_segment *segment,
 void payload_make_unreal(struct payload *payload, struct payload_segment *segment, uint32_t chunk)
 {
     assert(is_real(segment, chunk));
-    if (segment_decommit(&segment->memory, chunk * PAYLOAD_CHUNK_BYTES, PAYLOAD_CHUNK_BYTES) < 0)
+    if (payload->keeps_real || segment_decommit(&segment->memory, chunk * PAYLOAD_CHUNK_BYTES, PAYLOAD_CHUNK_BYTES) < 0)
         return; /* then it stays, and is counted */
     atomic_store_explicit(&segment->real[chunk], 0, memory_order_relaxed);
     segment->real_count--;

@@ -88,6 +88,7 @@ struct attach_hello {
     uint32_t device_backend;      /* enum sheaf_device_backend */
     uint32_t device_ordinal;      /* of the machine; the process sees it as number 0 */
     uint32_t pool_workers;        /* processes of its Pool, it too */
+    uint32_t memory_segments; /* payload segments up to this number are memory; those beyond are files: never pinned */
     const char *run_id;
     const char *data_path; /* data folder for operators, or NULL */
 

@@ -106,7 +106,7 @@ static void put_call(struct writer *writer, const struct attach_call *call)
 
 static void put_hello(struct writer *writer, const struct attach_hello *hello)
 {
-    put_array(writer, 20);
+    put_array(writer, 21);
     put(writer, hello->worker);
     put(writer, hello->generation);
     put(writer, hello->pool);
@@ -119,6 +119,7 @@ static void put_hello(struct writer *writer, const struct attach_hello *hello)
     put(writer, hello->device_backend);
     put(writer, hello->device_ordinal);
     put(writer, hello->pool_workers);
+    put(writer, hello->memory_segments);
     put_text(writer, hello->run_id);
     put_text(writer, hello->data_path);
     put_fd(writer, hello->lane_own_fd);
@@ -385,6 +386,7 @@ static void take_hello(struct reader *reader, struct attach_hello *ret_hello)
     ret_hello->device_backend = (uint32_t)take_u64(reader, SHEAF_DEVICE_SIM);
     ret_hello->device_ordinal = take_u32(reader);
     ret_hello->pool_workers = take_u32(reader);
+    ret_hello->memory_segments = take_u32(reader);
     ret_hello->run_id = take_required_text(reader);
     ret_hello->data_path = take_text(reader);
     ret_hello->lane_own_fd = take_fd(reader);

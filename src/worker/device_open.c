@@ -45,7 +45,7 @@ static int add_segments(struct device_worker *on)
     int status = 0;
     for (uint32_t at = 0; at < hello->segment_count && status == 0; at++) {
         const struct segment *segment = payload_map_segment(&on->worker->map, hello->segments[at].number);
-        if (segment != NULL)
+        if (segment != NULL && hello->segments[at].number <= hello->memory_segments)
             status = pinned_add(on->pinned, segment->base, segment->size_bytes, !hello->segments[at].own);
     }
     return status;
