@@ -29,7 +29,7 @@ int sandbox_follow_parent(void)
     return getppid() == parent ? 0 : -ESRCH;
 }
 
-static bool is_switched_off(void)
+bool sandbox_is_off(void)
 {
     const char *word = getenv("SHEAF_SANDBOX");
     return BUILT_WITH_SANITIZER || (word != NULL && strcmp(word, "off") == 0);
@@ -45,7 +45,7 @@ static void warm_up(void)
 
 int sandbox_close(const struct sandbox_options *options, struct sandbox_state *ret_state)
 {
-    struct sandbox_state state = {.off = is_switched_off()};
+    struct sandbox_state state = {.off = sandbox_is_off()};
     if (state.off) {
         *ret_state = state;
         return 0;

@@ -52,6 +52,9 @@ int sandbox_close(const struct sandbox_options *options, struct sandbox_state *r
 /* ---- the layers: for sandbox.c ---- */
 
 int sandbox_limit(const struct sandbox_options *options);
+/* By SHEAF_SANDBOX=off, or built with a sanitizer, which takes terabytes of address space for itself: then no limit is
+ * set either. */
+bool sandbox_is_off(void);
 /* Private memory as the kernel counts it against RLIMIT_DATA; 0 when it does not say. */
 uint64_t sandbox_data_bytes(void);
 /* 0; -ENOSYS, -EOPNOTSUPP: the kernel has none. */
