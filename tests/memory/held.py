@@ -72,8 +72,9 @@ def sample(pid):
     return held
 
 
-def watch(command, **options):
-    """Runs a command. Returns it, the most it ever held, and that sample by holder."""
+def watch(command, each=None, **options):
+    """Runs a command; after each sample calls each(pid, number). Returns its exit code, what it said, the most it ever
+    held, that sample by holder, and how many samples there were."""
     peak, at_peak, samples = 0, {}, 0
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options)
     next_at = time.monotonic()
@@ -82,6 +83,8 @@ def watch(command, **options):
         samples += 1
         if sum(held.values()) > peak:
             peak, at_peak = sum(held.values()), held
+        if each is not None:
+            each(process.pid, samples)
         next_at += PERIOD_S
         time.sleep(max(0, next_at - time.monotonic()))
     said = process.stdout.read().decode(errors="replace")

@@ -6,6 +6,7 @@ large      pages of 14,400 points, rendered
 scans      40 large scans at once
 shares     operators that take nearly all their workers may have, heap and values, all at once
 gather     a strict gather of more than the budget
+deaths     the same while workers are killed
 emit       every worker blocked in emit, with room for three children
 alone      the same with one worker
 results    a root whose outputs are more than the budget
@@ -15,6 +16,7 @@ SHEAF_TEST_SCALE=10 makes ten times as many inputs; SHEAF_TEST_OCR=auto reads th
 """
 import os
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -60,12 +62,12 @@ def write_scan(path, width, height):
                    + chunk(b"IEND", b""))
 
 
-def check_held(checks, name, memory_mib, sources, *options, pipeline="documents"):
+def check_held(checks, name, memory_mib, sources, *options, pipeline="documents", each=None):
     """Runs over the folder of that name; it must end well and never hold more than the budget."""
     tree = checks.path("out")
     command = [checks.program, "run", pipeline, "--input", checks.path(name), "--output", tree, "--memory",
                f"{memory_mib}M", "--progress", "none", *options]
-    code, said, peak, at_peak, samples = held.watch(command)
+    code, said, peak, at_peak, samples = held.watch(command, each)
     by_holder = ", ".join(f"{who} {size / MIB:.1f}" for who, size in sorted(at_peak.items()))
     print(f"{name}: peak {peak / MIB:.1f} MiB of {memory_mib} in {samples} samples: {by_holder}")
     checks.expect(code == 0, f"{name}: exit {code}: {said.strip()}")
@@ -117,17 +119,19 @@ def check_shares(checks, make_samples, memory_mib):
         checks.expect(text.strip() == f"well {220 * MIB}", f"shares: root {number} is '{text}'")
 
 
-def check_strict(checks, name, roots, children, child_mib, *options):
+def check_strict(checks, name, roots, children, child_mib, *options, each=None):
     """Two copies of everything, from whichever workers, then all of it as one row's input."""
     write_folder(checks, name, roots)
     pipeline = write_pipeline(checks, name, [
         f"call: split, op: memory.split, in: [document], out: [parts], pool: all,"
-        f" with: {{value_mib: {child_mib}, children: {children}}}",
+        f" with: {{value_mib: {child_mib}, children: {children}}}, recovery: retry, retries: 100",
         "expand: [parts], as: [part]",
-        f"call: copy, op: memory.copy, in: [part], out: [copied], with: {{value_mib: {child_mib}}}, pool: all",
+        f"call: copy, op: memory.copy, in: [part], out: [copied], with: {{value_mib: {child_mib}}}, pool: all,"
+        " recovery: retry, retries: 100",
         "gather: [copied], mode: strict, as: [all_copied]",
-        "call: join, op: memory.join, in: [all_copied], out: [text], pool: all"], {"text": ".txt"})
-    tree = check_held(checks, name, 256, roots, *options, pipeline=pipeline)
+        "call: join, op: memory.join, in: [all_copied], out: [text], pool: all, recovery: retry, retries: 100"],
+        {"text": ".txt"})
+    tree = check_held(checks, name, 256, roots, *options, pipeline=pipeline, each=each)
     for number in range(roots):
         text = read_output(tree, f"{number}.txt.txt")
         wanted = f"{children} of {children} well, {children * child_mib * MIB} bytes"
@@ -135,7 +139,25 @@ def check_strict(checks, name, roots, children, child_mib, *options):
 
 
 def check_gather(checks, make_samples, memory_mib):
+    os.environ["SHEAF_SHARDS"] = "2"
     check_strict(checks, "gather", 2, 40 * SCALE, 4, "--workers", "2")
+
+
+def check_deaths(checks, make_samples, memory_mib):
+    """The same, and every half second some worker is killed."""
+    killed = []
+
+    def kill(pid, sample):
+        workers = held.children_of(pid)
+        if sample % 10 == 0 and workers and len(killed) < 20 * SCALE:
+            killed.append(workers[sample // 10 % len(workers)])
+            try:
+                os.kill(killed[-1], signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+    check_strict(checks, "deaths", 2, 40 * SCALE, 4, "--workers", "2", each=kill)
+    checks.expect(len(killed) > 2, "deaths: nobody was killed; make the input larger")
 
 
 def check_emit(checks, make_samples, memory_mib):
@@ -214,11 +236,13 @@ def check_minimum(checks, make_samples, memory_mib):
 def main():
     program, make_samples, plugin, case = sys.argv[1:5]
     memory_mib = int(sys.argv[5]) if len(sys.argv) > 5 else 512
-    if case in ("shares", "gather", "emit", "alone", "results"):
+    if case in ("shares", "gather", "deaths", "emit", "alone", "results"):
         os.environ["SHEAF_PLUGINS"] = os.path.dirname(plugin)
     checks = tool.Checks(program)
-    {"pages": check_pages, "large": check_large, "scans": check_scans, "shares": check_shares, "gather": check_gather,
-     "emit": check_emit, "alone": check_alone, "results": check_results, "minimum": check_minimum}[case](checks, make_samples, memory_mib)
+    cases = {"pages": check_pages, "large": check_large, "scans": check_scans, "shares": check_shares,
+             "gather": check_gather, "deaths": check_deaths, "emit": check_emit, "alone": check_alone,
+             "results": check_results, "minimum": check_minimum}
+    cases[case](checks, make_samples, memory_mib)
     checks.finish()
 
 
