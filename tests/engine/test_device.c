@@ -180,6 +180,25 @@ static void test_place(void **state)
     assert_int_equal(bed_number(bed, NULL, "worker_deaths"), 0);
 }
 
+/* One process on a device, whatever Pools its Calls name; kernels on the CPU have workers of their own. */
+static void test_pools(void **state)
+{
+    struct bed *bed = *state;
+    struct answers answers = {0};
+    int64_t numbers[ROOTS];
+    make_numbers(numbers);
+    bed->device = "cuda:3";
+    bed_open(bed, "sources: {s: i64}\noutputs: [x, y, z]\nsteps:\n- {call: b, op: blob, in: s, out: t}\n"
+                  "- {call: one, op: device_sum, in: t, out: x, pool: one}\n"
+                  "- {call: two, op: device_sum, in: t, out: y, pool: two, place: gpu}\n"
+                  "- {call: three, op: device_sum, in: t, out: z, place: cpu}\n");
+    assert_int_equal(bed_workers(NULL, 0), 2 + 1 + 2); /* of blob, the device, the CPU's kernels */
+    bed_drive(bed, numbers, ROOTS, take_sum, &answers);
+    bed_close(bed);
+    check_sums(&answers, numbers);
+    assert_int_equal(answers.ok, ROOTS);
+}
+
 /* Where everything would be on two sockets with four GPUs each: a driver of a device on its socket, and nobody else on
  * its core. */
 static void test_placement(void **state)
@@ -663,6 +682,7 @@ int main(void)
         TEST(test_devices),
         TEST(test_chosen_devices),
         TEST(test_place),
+        TEST(test_pools),
         TEST(test_placement),
         TEST(test_no_driver),
         TEST(test_delays),
