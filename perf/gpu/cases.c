@@ -39,7 +39,7 @@ struct kernel_case {
 static const struct shape {
     uint32_t width, height;
 } shapes[] = {{1, 1}, {8, 8}, {17, 9}, {640, 479}, {2049, 31}, {2480, 3508}};
-enum { SHAPES = sizeof shapes / sizeof *shapes, PAGE = SHAPES - 1 };
+enum { SHAPES = sizeof shapes / sizeof *shapes, PAGE = SHAPES - 1, REHEARSED = 1 };
 
 static const uint8_t fill[4] = {10, 20, 30, 255};
 static const struct sheaf_normalise to_float = {
@@ -237,18 +237,20 @@ static bool is_the_same(const struct gpu *gpu, const struct kernel_case *what, s
 /* Gigabytes a second of a page, over as many copies of it as are far more than the device's caches. */
 static double rate(const struct gpu *gpu, const struct kernel_case *what)
 {
+    struct shape shape = shapes[gpu->is_real ? PAGE : REHEARSED];
     uint64_t bytes, written_at;
-    struct parts parts = lay_out(what, shapes[PAGE], NULL, &bytes, &written_at);
+    struct parts parts = lay_out(what, shape, NULL, &bytes, &written_at);
     uint64_t moved =
         written_at + (what->out ? parts.out.size_bytes : 0) + (what->tensor ? parts.result_bytes : what->measure_bytes);
     uint32_t sets = (uint32_t)(WORKING_SET_BYTES / bytes) + 1;
     sets = sets < SETS_MAX ? sets : SETS_MAX;
+    sets = gpu->is_real ? sets : 2;
     struct sheaf_kernel_plan *plans = calloc(sets, sizeof *plans);
     device_address *memory = calloc(sets, sizeof *memory);
     gpu_must(gpu, plans && memory ? 0 : -ENOMEM, what->name);
     for (uint32_t i = 0; i < sets; i++) {
         gpu_must(gpu, device_alloc(gpu->device, bytes, &memory[i]), what->name);
-        parts = lay_out(what, shapes[PAGE], (char *)(uintptr_t)memory[i], &bytes, &written_at);
+        parts = lay_out(what, shape, (char *)(uintptr_t)memory[i], &bytes, &written_at);
         plans[i] = make_plan(gpu, what, &parts);
     }
     double began_s = 0;
@@ -286,13 +288,12 @@ void cases_run(struct gpu *gpu, double device_copy)
                 different += !is_the_same(gpu, what, shapes[at]);
         gpu->wrong += different > 0;
         printf("%-24s %-10s ", what->name, different == 0 ? "right" : "WRONG");
-        if (!gpu->is_real) {
+        if (!gpu->is_real)
             printf("%8s %8s\n", "-", "-");
-            continue;
-        }
         double speed = rate(gpu, what);
-        bool slow = what->moves_memory && device_copy > 0 && speed < SLOW_SHARE * device_copy;
+        bool slow = gpu->is_real && what->moves_memory && device_copy > 0 && speed < SLOW_SHARE * device_copy;
         gpu->slow += slow;
-        printf("%8.0f %7.0f%%%s\n", speed, device_copy > 0 ? 100 * speed / device_copy : 0, slow ? "  slow" : "");
+        fprintf(gpu->times, "%8.0f %7.0f%%%s\n", speed, device_copy > 0 ? 100 * speed / device_copy : 0,
+                slow ? "  slow" : "");
     }
 }

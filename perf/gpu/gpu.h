@@ -10,10 +10,13 @@
  *     main.c     opens the device, prints
  *
  * Only a real GPU is timed. On the driver of the tests, which is told by a symbol of its own, the kernels are checked
- * and no time is printed: it would be an invention.
+ * and no time is printed: it would be an invention. All that measures runs there too, but briefly, and what it would
+ * say is thrown away.
  */
 #ifndef PERF_GPU_H
 #define PERF_GPU_H
+
+#include <stdio.h>
 
 #include "device/pipeline.h"
 #include "kernels/table.h"
@@ -23,6 +26,7 @@ struct gpu {
     struct device_stream *stream;
     struct device_module *module;
     bool is_real;
+    FILE *times;          /* where figures go: nowhere, unless it is real */
     unsigned wrong, slow; /* kernels that differ from the host; figures below what they should reach */
 };
 

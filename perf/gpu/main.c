@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,6 +52,8 @@ int main(int argc, char **argv)
         return EXIT_NO_GPU;
     }
     gpu.is_real = driver_is_real();
+    gpu.times = gpu.is_real ? stdout : fopen("/dev/null", "w");
+    gpu_must(&gpu, gpu.times ? 0 : -errno, "/dev/null");
     const struct device_info *info = device_info(gpu.device);
     printf("device %u of %d: %s, %s, %.1f GiB%s\n", ordinal, count, info->name, info->bus_id,
            (double)info->memory_bytes / (1 << 30),
@@ -62,7 +65,7 @@ int main(int argc, char **argv)
     if (!gpu.is_real && !kernels.image)
         kernels.image = ""; /* that driver has host functions, and looks at no image */
     gpu_must(&gpu, device_module_load(gpu.device, &kernels, &gpu.module), "kernels");
-    double device_copy = gpu.is_real ? driver_copy_on_device(&gpu) : 0;
+    double device_copy = driver_copy_on_device(&gpu);
     cases_run(&gpu, device_copy);
     rates_run(&gpu);
     device_stream_destroy(gpu.device, gpu.stream);

@@ -11,8 +11,23 @@
 
 #include "gpu/gpu.h"
 
-enum { SMALL_BATCHES = 20000, BATCHES = 60 };
-#define SEGMENT_BYTES (UINT64_C(256) << 20)
+/* How often: seldom where nothing is measured. */
+static uint32_t small_batches(const struct gpu *gpu)
+{
+    return gpu->is_real ? 20000 : 12;
+}
+
+static uint32_t large_batches(const struct gpu *gpu)
+{
+    return gpu->is_real ? 60 : 4;
+}
+
+/* Memory that rows lie in; all of it is pinned. */
+static uint64_t segment_bytes(const struct gpu *gpu)
+{
+    return UINT64_C(1) << (gpu->is_real ? 28 : 25);
+}
+
 #define COPY_SHARE 0.95 /* of a plain pinned copy */
 
 /* What a batch does. */
@@ -28,7 +43,7 @@ struct bench {
     const struct gpu *gpu;
     struct pinned *pinned;
     struct pipeline *pipeline;
-    char *from, *to; /* SEGMENT_BYTES each */
+    char *from, *to; /* segment_bytes(gpu) each */
 };
 
 struct seen {
@@ -38,8 +53,8 @@ struct seen {
 static char *map_segment(const struct gpu *gpu)
 {
     int fd = memfd_create("gpu-check", MFD_CLOEXEC);
-    gpu_must(gpu, fd < 0 || ftruncate(fd, SEGMENT_BYTES) < 0 ? -errno : 0, "memory");
-    char *base = mmap(NULL, SEGMENT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+    gpu_must(gpu, fd < 0 || ftruncate(fd, segment_bytes(gpu)) < 0 ? -errno : 0, "memory");
+    char *base = mmap(NULL, segment_bytes(gpu), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
     gpu_must(gpu, base == MAP_FAILED ? -ENOMEM : 0, "memory");
     close(fd);
     return base;
@@ -47,13 +62,13 @@ static char *map_segment(const struct gpu *gpu)
 
 static void open_bench(struct bench *bench, const struct gpu *gpu, uint32_t depth)
 {
-    struct pipeline_options options = {.depth = depth, .memory_bytes = SEGMENT_BYTES, .staging_bytes = 32u << 20};
+    struct pipeline_options options = {.depth = depth, .memory_bytes = segment_bytes(gpu), .staging_bytes = 32u << 20};
     bench->gpu = gpu;
     bench->from = map_segment(gpu);
     bench->to = map_segment(gpu);
-    gpu_must(gpu, pinned_open(gpu->device, 2 * SEGMENT_BYTES, &bench->pinned), "pinning");
-    gpu_must(gpu, pinned_add(bench->pinned, bench->from, SEGMENT_BYTES, false), "pinning");
-    gpu_must(gpu, pinned_add(bench->pinned, bench->to, SEGMENT_BYTES, false), "pinning");
+    gpu_must(gpu, pinned_open(gpu->device, 2 * segment_bytes(gpu), &bench->pinned), "pinning");
+    gpu_must(gpu, pinned_add(bench->pinned, bench->from, segment_bytes(gpu), false), "pinning");
+    gpu_must(gpu, pinned_add(bench->pinned, bench->to, segment_bytes(gpu), false), "pinning");
     gpu_must(gpu, pipeline_open(gpu->device, bench->pinned, &options, &bench->pipeline), "pipeline");
 }
 
@@ -61,8 +76,8 @@ static void close_bench(struct bench *bench)
 {
     pipeline_close(bench->pipeline);
     pinned_close(bench->pinned);
-    munmap(bench->from, SEGMENT_BYTES);
-    munmap(bench->to, SEGMENT_BYTES);
+    munmap(bench->from, segment_bytes(bench->gpu));
+    munmap(bench->to, segment_bytes(bench->gpu));
 }
 
 /* A kernel over the whole batch, as a picture of gray rows: each byte is read and written. */
@@ -93,7 +108,8 @@ static void start_batch(struct bench *bench, const struct load *load, uint32_t n
 {
     const struct gpu *gpu = bench->gpu;
     struct pipeline_batch *batch = pipeline_begin(bench->pipeline);
-    uint64_t bytes = load->rows * load->row_bytes, spread = SEGMENT_BYTES / bytes, offset = number % spread * bytes;
+    uint64_t bytes = load->rows * load->row_bytes, spread = segment_bytes(gpu) / bytes,
+             offset = number % spread * bytes;
     device_address at;
     gpu_must(gpu, pipeline_place(batch, 2 * bytes, &at), "device memory of a batch");
     for (uint32_t row = 0; load->in && row < load->rows; row++)
@@ -113,12 +129,15 @@ static void start_batch(struct bench *bench, const struct load *load, uint32_t n
 }
 
 /* Time for `count` batches at a depth, after a few that warm up. */
-static struct seen play(const struct gpu *gpu, const struct load *load, uint32_t depth, uint32_t count)
+static struct seen play(const struct gpu *gpu, const struct load *wanted, uint32_t depth, uint32_t count)
 {
+    struct load scaled = *wanted, *load = &scaled;
+    if (!gpu->is_real && scaled.rows > 8)
+        scaled.rows /= 8;
     struct bench bench;
     struct seen seen = {0};
     open_bench(&bench, gpu, depth);
-    uint32_t warm = 2 * depth + (uint32_t)(SEGMENT_BYTES / (load->rows * load->row_bytes)); /* all of it pinned */
+    uint32_t warm = 2 * depth + (uint32_t)(segment_bytes(gpu) / (load->rows * load->row_bytes)); /* all of it pinned */
     warm = warm < count ? warm : count;
     for (uint32_t i = 0; i < warm + count; i++) {
         if (i == warm) {
@@ -147,40 +166,43 @@ static void print_copies(struct gpu *gpu)
     };
     double plain[] = {
         [DRIVER_IN] = driver_copy_pinned(gpu, DRIVER_IN), [DRIVER_OUT] = driver_copy_pinned(gpu, DRIVER_OUT)};
-    printf("\n%-24s %8s %10s\n", "copies of batches", "GB/s", "of pinned");
-    printf("%-24s %8.1f %9.0f%%\n%-24s %8.1f %9.0f%%\n", "(plain pinned copy in)", plain[DRIVER_IN], 100.0,
-           "(plain pinned copy out)", plain[DRIVER_OUT], 100.0);
+    fprintf(gpu->times, "\n%-24s %8s %10s\n", "copies of batches", "GB/s", "of pinned");
+    fprintf(gpu->times, "%-24s %8.1f %9.0f%%\n%-24s %8.1f %9.0f%%\n", "(plain pinned copy in)", plain[DRIVER_IN], 100.0,
+            "(plain pinned copy out)", plain[DRIVER_OUT], 100.0);
     for (size_t i = 0; i < sizeof loads / sizeof *loads; i++) {
-        struct seen seen = play(gpu, &loads[i], PIPELINE_DEPTH, 4 * BATCHES);
-        double speed = (double)(loads[i].rows * loads[i].row_bytes) * 4 * BATCHES / seen.wall_s / 1e9;
+        struct seen seen = play(gpu, &loads[i], PIPELINE_DEPTH, 4 * large_batches(gpu));
+        double speed = (double)(loads[i].rows * loads[i].row_bytes) * 4 * large_batches(gpu) / seen.wall_s / 1e9;
         double share = speed / plain[loads[i].in ? DRIVER_IN : DRIVER_OUT];
-        gpu->slow += share < COPY_SHARE;
-        printf("%-24s %8.1f %9.0f%%%s\n", loads[i].name, speed, 100 * share, share < COPY_SHARE ? "  slow" : "");
+        gpu->slow += gpu->is_real && share < COPY_SHARE;
+        fprintf(gpu->times, "%-24s %8.1f %9.0f%%%s\n", loads[i].name, speed, 100 * share,
+                share < COPY_SHARE ? "  slow" : "");
     }
 }
 
 /* What the slowest of the three parts takes is the least that all can take; one after the other they take the sum. */
 static void print_overlap(const struct gpu *gpu)
 {
-    struct load load = {"", 16, 1 << 20, .in = true, .out = true, .kernels = 40}, in = load, out = load, kernel = load;
+    struct load load = {"", 16, 1 << 20, .in = true, .out = true, .kernels = gpu->is_real ? 40 : 1}, in = load,
+                out = load, kernel = load;
     in.out = out.in = kernel.in = kernel.out = false;
     in.kernels = out.kernels = 0;
-    double parts[] = {play(gpu, &in, PIPELINE_DEPTH, BATCHES).wall_s,
-                      play(gpu, &kernel, PIPELINE_DEPTH, BATCHES).wall_s,
-                      play(gpu, &out, PIPELINE_DEPTH, BATCHES).wall_s};
-    double one_by_one = play(gpu, &load, 1, BATCHES).wall_s,
-           together = play(gpu, &load, PIPELINE_DEPTH, BATCHES).wall_s;
+    double parts[] = {play(gpu, &in, PIPELINE_DEPTH, large_batches(gpu)).wall_s,
+                      play(gpu, &kernel, PIPELINE_DEPTH, large_batches(gpu)).wall_s,
+                      play(gpu, &out, PIPELINE_DEPTH, large_batches(gpu)).wall_s};
+    double one_by_one = play(gpu, &load, 1, large_batches(gpu)).wall_s,
+           together = play(gpu, &load, PIPELINE_DEPTH, large_batches(gpu)).wall_s;
     double least = parts[0] > parts[1] ? parts[0] : parts[1];
     least = least > parts[2] ? least : parts[2];
-    printf("\n%-36s %10s\n", "overlap, batches of 16 MiB", "ms a batch");
+    fprintf(gpu->times, "\n%-36s %10s\n", "overlap, batches of 16 MiB", "ms a batch");
     static const char *const names[] = {"copies in alone", "kernels alone", "copies out alone"};
     for (int i = 0; i < 3; i++)
-        printf("%-36s %10.3f\n", names[i], parts[i] * 1e3 / BATCHES);
-    printf("%-36s %10.3f\n%-36s %10.3f", "one batch at a time", one_by_one * 1e3 / BATCHES, "three in flight",
-           together * 1e3 / BATCHES);
+        fprintf(gpu->times, "%-36s %10.3f\n", names[i], parts[i] * 1e3 / large_batches(gpu));
+    fprintf(gpu->times, "%-36s %10.3f\n%-36s %10.3f", "one batch at a time", one_by_one * 1e3 / large_batches(gpu),
+            "three in flight", together * 1e3 / large_batches(gpu));
     if (one_by_one > least)
-        printf("  (%.0f%% of what can be hidden is)", 100 * (one_by_one - together) / (one_by_one - least));
-    putchar('\n');
+        fprintf(gpu->times, "  (%.0f%% of what can be hidden is)",
+                100 * (one_by_one - together) / (one_by_one - least));
+    fputc('\n', gpu->times);
 }
 
 /* The same calls without a pipeline, for what it costs itself: one staging buffer and one stream. */
@@ -217,32 +239,21 @@ static struct seen play_plain(const struct gpu *gpu, const struct load *load, ui
 static void print_cost(const struct gpu *gpu)
 {
     struct load load = {"", 1, 4096, .in = true, .out = true, .kernels = 1};
-    struct seen ours = play(gpu, &load, PIPELINE_DEPTH, SMALL_BATCHES), plain = play_plain(gpu, &load, SMALL_BATCHES);
-    printf("\n%-36s %12s %12s\n", "batches of one row of 4 KiB", "batches/s", "us CPU each");
-    printf("%-36s %12.0f %12.1f\n", "through the pipeline", SMALL_BATCHES / ours.wall_s,
-           ours.cpu_s * 1e6 / SMALL_BATCHES);
-    printf("%-36s %12.0f %12.1f\n", "the driver's calls alone", SMALL_BATCHES / plain.wall_s,
-           plain.cpu_s * 1e6 / SMALL_BATCHES);
-    printf("%-36s %12s %12.1f\n", "the pipeline's own", "", (ours.cpu_s - plain.cpu_s) * 1e6 / SMALL_BATCHES);
-}
-
-/* Without a GPU: that all of it runs, with what comes out thrown away. */
-static void rehearse(const struct gpu *gpu)
-{
-    static const struct load loads[] = {{"", 4, 1 << 20, true, true, 1}, {"", 64, 16 << 10, true, true, 1}};
-    for (size_t i = 0; i < sizeof loads / sizeof *loads; i++)
-        play(gpu, &loads[i], PIPELINE_DEPTH, 6);
-    struct load one = {"", 1, 4096, true, true, 1};
-    play_plain(gpu, &one, 6);
-    printf("\ncopies, overlap, batches/s and cost per batch: not measured, there is no GPU\n");
+    struct seen ours = play(gpu, &load, PIPELINE_DEPTH, small_batches(gpu)),
+                plain = play_plain(gpu, &load, small_batches(gpu));
+    fprintf(gpu->times, "\n%-36s %12s %12s\n", "batches of one row of 4 KiB", "batches/s", "us CPU each");
+    fprintf(gpu->times, "%-36s %12.0f %12.1f\n", "through the pipeline", small_batches(gpu) / ours.wall_s,
+            ours.cpu_s * 1e6 / small_batches(gpu));
+    fprintf(gpu->times, "%-36s %12.0f %12.1f\n", "the driver's calls alone", small_batches(gpu) / plain.wall_s,
+            plain.cpu_s * 1e6 / small_batches(gpu));
+    fprintf(gpu->times, "%-36s %12s %12.1f\n", "the pipeline's own", "",
+            (ours.cpu_s - plain.cpu_s) * 1e6 / small_batches(gpu));
 }
 
 void rates_run(struct gpu *gpu)
 {
-    if (!gpu->is_real) {
-        rehearse(gpu);
-        return;
-    }
+    if (!gpu->is_real)
+        printf("\ncopies, overlap, batches/s and cost per batch: not measured, there is no GPU\n");
     print_copies(gpu);
     print_overlap(gpu);
     print_cost(gpu);
