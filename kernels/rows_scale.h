@@ -27,6 +27,20 @@ static void blend_rows_round(const uint8_t *restrict a, const uint8_t *restrict 
         out[i] = round_q7(blend_u8(a[i], b[i], weight));
 }
 
+#if defined(__AVX2__) && !defined(__AVX512BW__)
+
+/* Eight words of 0 to 255 as bytes. */
+KERNEL void bytes_of_words(uint8_t *to, __m256i words)
+{
+    __m256i bytes = _mm256_packus_epi32(words, words);
+    bytes = _mm256_packus_epi16(bytes, bytes);
+    int32_t low = _mm256_cvtsi256_si32(bytes), high = _mm_cvtsi128_si32(_mm256_extracti128_si256(bytes, 1));
+    memcpy(to, &low, 4);
+    memcpy(to + 4, &high, 4);
+}
+
+#endif
+
 #if defined(__AVX512BW__)
 
 /* ACROSS_GROUP of the 128 samples from `from` on; of the first 64 where the group reaches no further. */
@@ -58,17 +72,70 @@ static void samples_blend(const int16_t *row, const struct across *across, uint3
         out[j] = round_q7(blend_q7(row[across->at[j]], row[across->at[j] + across->channels], across->weight[j]));
 }
 
-static void blend_across(const int16_t *row, const struct across *across, uint8_t *out)
+#if defined(__AVX512BW__)
+
+static uint32_t across_fast(const int16_t *row, const struct across *across, uint8_t *out)
 {
     uint32_t done = 0;
-#if defined(__AVX512BW__)
     for (; done + ACROSS_GROUP <= across->samples; done += ACROSS_GROUP)
         if (across->span[done / ACROSS_GROUP] <= 128)
             group_blend(row, across, done / ACROSS_GROUP, out + done);
         else
             samples_blend(row, across, done, done + ACROSS_GROUP, out);
+    return done;
+}
+
+#elif defined(__AVX2__)
+
+/* Gray: a sample and the next are one word. */
+static uint32_t across_gray(const int16_t *row, const struct across *across, uint8_t *out)
+{
+    const __m256i half = _mm256_set1_epi32(64);
+    uint32_t j = 0;
+    for (; j + 8 <= across->samples; j += 8) {
+        __m256i at = _mm256_loadu_si256((const void *)(across->at + j));
+        __m256i a = _mm256_i32gather_epi32((const int *)(const void *)row, at, 2), b = _mm256_srli_epi32(a, 16);
+        __m256i weight = _mm256_cvtepi16_epi32(_mm_loadu_si128((const void *)(across->weight + j)));
+        a = _mm256_add_epi16(a, _mm256_mulhrs_epi16(_mm256_sub_epi16(b, a), weight));
+        a = _mm256_and_si256(_mm256_add_epi16(a, half), _mm256_set1_epi32(0x7FFF));
+        bytes_of_words(out + j, _mm256_srli_epi32(a, 7));
+    }
+    return j;
+}
+
+/* A pixel of three or four samples at a time; what is too much the next one covers. */
+static uint32_t across_pixels(const int16_t *row, const struct across *across, uint8_t *out)
+{
+    const __m128i half = _mm_set1_epi16(64);
+    uint32_t channels = across->channels, j = 0;
+    for (; j + 4 < across->samples; j += channels) {
+        const int16_t *from = row + across->at[j];
+        __m128i a = _mm_loadl_epi64((const void *)from), b = _mm_loadl_epi64((const void *)(from + channels));
+        a = _mm_add_epi16(a, _mm_mulhrs_epi16(_mm_sub_epi16(b, a), _mm_set1_epi16(across->weight[j])));
+        a = _mm_srli_epi16(_mm_add_epi16(a, half), 7);
+        int32_t pixel = _mm_cvtsi128_si32(_mm_packus_epi16(a, a));
+        memcpy(out + j, &pixel, 4);
+    }
+    return j;
+}
+
+static uint32_t across_fast(const int16_t *row, const struct across *across, uint8_t *out)
+{
+    return across->channels == 1 ? across_gray(row, across, out) : across_pixels(row, across, out);
+}
+
+#else
+
+static uint32_t across_fast(const int16_t *row, const struct across *across, uint8_t *out)
+{
+    return 0;
+}
+
 #endif
-    samples_blend(row, across, done, across->samples, out);
+
+static void blend_across(const int16_t *row, const struct across *across, uint8_t *out)
+{
+    samples_blend(row, across, across_fast(row, across, out), across->samples, out);
 }
 
 /* ---- from two rows at once ---- */
@@ -105,6 +172,34 @@ static uint32_t sparse_gray_fast(const uint8_t *upper, const uint8_t *lower, uin
         __m512i above = _mm512_mask_i32gather_epi32(zero, 0xFFFF, at, upper, 1);
         __m512i below = _mm512_mask_i32gather_epi32(zero, 0xFFFF, at, lower, 1);
         _mm_storeu_si128((void *)(out + j), words_between(above, below, weight_x, weight_y));
+    }
+    return j;
+}
+
+#elif defined(__AVX2__)
+
+/* Eight words, of which the lower halves count, as samples with 7 bits of fraction. */
+KERNEL __m256i words_blend(__m256i a, __m256i b, __m256i weight)
+{
+    return _mm256_add_epi16(a, _mm256_mulhrs_epi16(_mm256_sub_epi16(b, a), weight));
+}
+
+static uint32_t sparse_gray_fast(const uint8_t *upper, const uint8_t *lower, uint32_t row_bytes, int16_t weight,
+                                 const struct across *across, uint8_t *out)
+{
+    uint32_t j = 0;
+    const __m256i weight_y = _mm256_set1_epi32(weight), byte = _mm256_set1_epi32(0xFF), half = _mm256_set1_epi32(64);
+    for (; j + 8 <= across->samples && across->at[j + 7] + 4 <= row_bytes; j += 8) {
+        __m256i at = _mm256_loadu_si256((const void *)(across->at + j));
+        __m256i weight_x = _mm256_cvtepi16_epi32(_mm_loadu_si128((const void *)(across->weight + j)));
+        __m256i above = _mm256_i32gather_epi32((const int *)(const void *)upper, at, 1);
+        __m256i below = _mm256_i32gather_epi32((const int *)(const void *)lower, at, 1);
+        __m256i a = _mm256_slli_epi32(_mm256_and_si256(above, byte), 7);
+        __m256i b = _mm256_slli_epi32(_mm256_and_si256(_mm256_srli_epi32(above, 8), byte), 7);
+        __m256i c = _mm256_slli_epi32(_mm256_and_si256(below, byte), 7);
+        __m256i d = _mm256_slli_epi32(_mm256_and_si256(_mm256_srli_epi32(below, 8), byte), 7);
+        __m256i value = words_blend(words_blend(a, c, weight_y), words_blend(b, d, weight_y), weight_x);
+        bytes_of_words(out + j, _mm256_srli_epi32(_mm256_add_epi32(value, half), 7));
     }
     return j;
 }
@@ -231,6 +326,45 @@ static uint32_t halve_bgra(const uint8_t *upper, const uint8_t *lower, uint32_t 
     uint32_t j = 0;
     for (; j + 32 <= samples; j += 32)
         _mm256_storeu_si256((void *)(out + j), means_of_pairs(bgra_pairs(upper + 2 * j), bgra_pairs(lower + 2 * j)));
+    return j;
+}
+
+#elif defined(__AVX2__)
+
+/* Sixteen means from sums of pairs, each row's. */
+KERNEL void means_of_pairs(uint8_t *to, __m256i upper, __m256i lower)
+{
+    __m256i sum = _mm256_add_epi16(_mm256_add_epi16(upper, lower), _mm256_set1_epi16(2));
+    lanes_store_u8(to, (lanes)_mm256_srli_epi16(sum, 2));
+}
+
+KERNEL __m256i gray_pairs(const uint8_t *row)
+{
+    return _mm256_maddubs_epi16(_mm256_loadu_si256((const void *)row), _mm256_set1_epi8(1));
+}
+
+static uint32_t halve_gray(const uint8_t *upper, const uint8_t *lower, uint32_t samples, uint8_t *out)
+{
+    uint32_t j = 0;
+    for (; j + 16 <= samples; j += 16)
+        means_of_pairs(out + j, gray_pairs(upper + 2 * j), gray_pairs(lower + 2 * j));
+    return j;
+}
+
+/* Sums of eight pixels of four bytes by pairs: four pixels, 16 samples. */
+KERNEL __m256i bgra_pairs(const uint8_t *row)
+{
+    const __m256i even = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
+    __m256i pixels = _mm256_permutevar8x32_epi32(_mm256_loadu_si256((const void *)row), even);
+    return _mm256_add_epi16(_mm256_cvtepu8_epi16(_mm256_castsi256_si128(pixels)),
+                            _mm256_cvtepu8_epi16(_mm256_extracti128_si256(pixels, 1)));
+}
+
+static uint32_t halve_bgra(const uint8_t *upper, const uint8_t *lower, uint32_t samples, uint8_t *out)
+{
+    uint32_t j = 0;
+    for (; j + 16 <= samples; j += 16)
+        means_of_pairs(out + j, bgra_pairs(upper + 2 * j), bgra_pairs(lower + 2 * j));
     return j;
 }
 

@@ -108,8 +108,8 @@ static bool is_half(const struct area_axis *axis)
 static enum scaler_way way_of(const struct plane_scale *scale, uint32_t width)
 {
     enum { SPARSE = 5, SUM_MAX = 65535 / 255 };
-    if (is_half(&scale->area_x) && is_half(&scale->area_y) && scale->channels != 3)
-        return SCALER_HALF;
+    if (is_half(&scale->area_x) && is_half(&scale->area_y))
+        return scale->channels != 3 ? SCALER_HALF : SCALER_BLEND;
     if (scale->filter == SHEAF_FILTER_BILINEAR) {
         if (width == scale->in_width)
             return SCALER_COPY;
@@ -124,6 +124,9 @@ int scaler_open(struct scaler *scaler, const struct plane_scale *scale, uint32_t
 {
     size_t samples = ((size_t)scale->in_width + 1) * scale->channels, row_bytes = samples * sizeof(int16_t);
     *scaler = (struct scaler){.scale = *scale, .rows = kernel_rows(), .width = width, .way = way_of(scale, width)};
+    if (scaler->way == SCALER_BLEND) /* of halves too: there both filters are the mean of 2 x 2 pixels, exactly */
+        scaler->scale.filter = SHEAF_FILTER_BILINEAR;
+    scale = &scaler->scale;
     if (scaler->way == SCALER_COPY || scaler->way == SCALER_HALF)
         return 0;
     if (scaler->way == SCALER_AREA_WIDE)

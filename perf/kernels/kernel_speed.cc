@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * kernel_speed [--rounds N] [--seconds S] [--judge] [NAME...]: the kernels of the host beside OpenCV, libswscale,
- * libyuv and Leptonica, as Debian has them, on one core.
+ * kernel_speed [--rounds N] [--seconds S] [--loops SET] [--judge] [NAME...]: the kernels of the host beside OpenCV,
+ * libswscale, libyuv and Leptonica, as Debian has them, on one core.
  *
  * In each round all sides of a case run one after the other, in an order that changes from round to round, each for at
  * least S of CPU time; a ratio is between two sides of one round, and what is printed is the median of the rounds with
- * the lowest and the highest. NAME picks cases whose name begins so. --judge: exit 1 where the best of OpenCV,
+ * the lowest and the highest. NAME picks cases whose name begins so. --loops:
+ * ours for this instruction set (x86-64-v3, ...). --judge: exit 1 where the best of OpenCV,
  * libswscale and Leptonica has a median below 0.8 of ours.
  */
 #include <algorithm>
@@ -25,7 +26,9 @@ extern "C" {
 #include <libswscale/swscale.h>
 }
 
-#include "kernels/kernels.h"
+extern "C" {
+#include "kernels/rows.h"
+}
 
 using body = std::function<void()>;
 
@@ -455,6 +458,13 @@ static void measures(int w, int h)
                }}});
 }
 
+static void force_loops(const char *name)
+{
+    for (uint32_t i = 0; kernel_rows_at(i); i++)
+        if (strcmp(kernel_rows_at(i)->name, name) == 0)
+            kernel_rows_force(kernel_rows_at(i));
+}
+
 static void read_arguments(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
@@ -463,6 +473,8 @@ static void read_arguments(int argc, char **argv)
             settings.rounds = std::max(1, atoi(argv[++i]));
         else if (argument == "--seconds" && i + 1 < argc)
             settings.seconds = atof(argv[++i]);
+        else if (argument == "--loops" && i + 1 < argc)
+            force_loops(argv[++i]);
         else if (argument == "--judge")
             settings.judge = true;
         else

@@ -75,6 +75,18 @@ static void test_sizes(void **unused)
         }
 }
 
+/* Sizes that have loops of their own: halves, and whole, small and large factors; each with every format. */
+static void test_factors(void **unused)
+{
+    static const uint32_t sizes[][4] = {{260, 66, 130, 33}, {398, 62, 199, 31}, {192, 96, 64, 32}, {640, 40, 160, 10},
+                                        {900, 30, 90, 30},  {700, 50, 66, 7},   {33, 20, 190, 43}};
+    for (uint32_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        for (uint32_t at = 0; at < 8; at++) {
+            random_begin(i * 8 + at);
+            check_size(sizes[i][0], sizes[i][1], sizes[i][2], sizes[i][3], 1 + at / 2, at % 2);
+        }
+}
+
 /* A picture of its own size stays as it is. */
 static void test_identity(void **unused)
 {
@@ -206,8 +218,8 @@ static void test_rotate(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random),    cmocka_unit_test(test_sizes),  cmocka_unit_test(test_identity),
-        cmocka_unit_test(test_letterbox), cmocka_unit_test(test_rotate),
+        cmocka_unit_test(test_random),   cmocka_unit_test(test_sizes),     cmocka_unit_test(test_factors),
+        cmocka_unit_test(test_identity), cmocka_unit_test(test_letterbox), cmocka_unit_test(test_rotate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
