@@ -82,11 +82,18 @@ static bool is_guilty(const struct message_worker *death, const struct plan_call
     case WORKER_OOM:
     case WORKER_BREACH:
     case WORKER_STUCK:
+    case WORKER_STOPPED:
     case WORKER_DEVICE:
         return true;
     default:
         return false;
     }
+}
+
+/* Where a first run elsewhere is owed even to a row that was the first to run there. */
+static bool is_doubtful(enum worker_end end)
+{
+    return end == WORKER_BREACH || end == WORKER_STUCK || end == WORKER_STOPPED;
 }
 
 /* Rows the process had run: as this shard saw, or as it counted itself, those of other shards and failed ones too. */
@@ -95,8 +102,7 @@ static uint32_t rows_before(const struct shard *shard, const struct message_work
     uint64_t seen = shard->links[death->worker].rows_done;
     uint64_t counted = load_relaxed_u64(&shard->run->workers[death->worker].lane.counters->rows_run);
     uint64_t most = seen > counted ? seen : counted;
-    return (uint32_t)(most < UINT32_MAX ? most : UINT32_MAX - 1) + (death->end == WORKER_BREACH) +
-           (death->end == WORKER_STUCK);
+    return (uint32_t)(most < UINT32_MAX ? most : UINT32_MAX - 1) + is_doubtful(death->end);
 }
 
 /* The rows that were RUNNING are the suspects: one for a per-row operator, the batch for a batch operator. `rows_run`
@@ -106,7 +112,7 @@ static void charge(struct recovery *recovery, const struct claim_row *rows, uint
     static const struct {
         enum sched_event event;
         enum sheaf_class class_id;
-    } blame[] = {[WORKER_ENDED] = {SCHED_CRASHED, SHEAF_CLASS_CRASHED},
+    } blame[] = {[WORKER_STOPPED] = {SCHED_CRASHED, SHEAF_CLASS_TIMEOUT},
                  [WORKER_CRASHED] = {SCHED_CRASHED, SHEAF_CLASS_CRASHED},
                  [WORKER_OOM] = {SCHED_CRASHED, SHEAF_CLASS_OOM},
                  [WORKER_BREACH] = {SCHED_CRASHED, SHEAF_CLASS_CONTRACT},

@@ -155,7 +155,7 @@ struct message_text { /* ABORT, FATAL, CANCEL (text may be empty) */
 };
 
 enum worker_end {
-    WORKER_ENDED, /* nobody is to blame */
+    WORKER_STOPPED, /* by itself, or from outside */
     WORKER_CRASHED,
     WORKER_OOM,
     WORKER_TIMED_OUT,

@@ -67,12 +67,13 @@ static bool is_stopped(pid_t pid)
     return state == 'T'; /* not 't': a tracer lets it go on */
 }
 
-/* One that is still stopped a tick later is replaced; nobody is charged for it. */
+/* One that is still stopped a tick later is replaced. Who stopped it cannot be told: a row that ran is tried once more
+ * alone, and only one that finds itself there again has done it. */
 static void check_stopped(struct process *process)
 {
     process->stopped_ticks = is_stopped(process->child.pid) ? process->stopped_ticks + 1 : 0;
     if (process->stopped_ticks >= STOPPED_TICKS_MAX)
-        process_kill(process, WORKER_ENDED, "it was stopped from outside and did not go on");
+        process_kill(process, WORKER_STOPPED, "the worker was stopped and did not go on");
 }
 
 uint64_t process_private_bytes(pid_t pid)

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #include "tests/hostile/acts.h"
 #include "tests/hostile/forge.h"
 #include "tests/hostile/scribble.h"
+#include "worker/attach_wire.h"
 
 static const struct sheaf_host *host;
 static struct sheaf_row stale; /* a copy of a row that is over */
@@ -97,24 +99,21 @@ static void send_message(const void *data, size_t bytes, const int *fds, uint32_
     (void)!sendmsg(3, &message, MSG_NOSIGNAL);
 }
 
+static const size_t message_bytes = offsetof(struct wire_message, line) + 1; /* with an empty line */
+
 static void flood_socket(void)
 {
-    struct {
-        uint32_t magic, version, kind;
-        int32_t status;
-        uint64_t number;
-        uint32_t fd_total;
-        char line[4];
-    } want = {0x66656853u, 1, 6, 0, 77, 0, ""}; /* a segment that does not exist */
+    struct wire_message want = {
+        .magic = WIRE_MAGIC, .version = ATTACH_VERSION, .kind = WIRE_WANT_SEGMENT, .number = 77}; /* there is none */
     for (;;)
-        send_message(&want, 29, NULL, 0);
+        send_message(&want, message_bytes, NULL, 0);
 }
 
 static int send_descriptors(const struct sheaf_row *row)
 {
     int fds[8] = {0, 1, 2, 0, 1, 2, 0, 1};
-    char ready[29] = {0x53, 0x68, 0x65, 0x66, 1, 0, 0, 0, 3};
-    send_message(ready, sizeof ready, fds, 8);
+    struct wire_message ready = {.magic = WIRE_MAGIC, .version = ATTACH_VERSION, .kind = WIRE_READY};
+    send_message(&ready, message_bytes, fds, 8);
     return answer_i64(row, 0);
 }
 
@@ -284,8 +283,8 @@ static int end_or_stay(enum act act)
         for (;;)
             pause();
     case ACT_STOP:
-        raise(SIGSTOP);
-        return 0;
+        for (;;)
+            raise(SIGSTOP);
     case ACT_LEAK:
     case ACT_LEAK_SLOWLY:
         leak(act == ACT_LEAK_SLOWLY);

@@ -88,7 +88,7 @@ static void test_crashes(void **unused)
 
 static void test_deadlines(void **unused)
 {
-    static const int acts[] = {ACT_SPIN, ACT_SLEEP, ACT_FLOOD_OUTPUT};
+    static const int acts[] = {ACT_SPIN, ACT_SLEEP, ACT_FLOOD_OUTPUT, ACT_STOP};
     for (size_t i = 0; i < sizeof acts / sizeof acts[0]; i++)
         check_act(&(struct play){.row_timeout_ms = 500}, acts[i], SHEAF_CLASS_TIMEOUT);
 }
@@ -101,7 +101,7 @@ static void test_leaks(void **unused)
 
 static void test_floods_the_socket(void **unused)
 {
-    check_act(&(struct play){.row_timeout_ms = 500}, ACT_FLOOD_SOCKET, SHEAF_CLASS_NONE);
+    check_act(&(struct play){.row_timeout_ms = 500}, ACT_FLOOD_SOCKET, SHEAF_CLASS_TIMEOUT);
 }
 
 static void test_broken_contracts(void **unused)
@@ -129,6 +129,19 @@ static void test_harmless_tricks(void **unused)
                 fail_msg("act %d: root %u: value %lld, %s: %s", acts[act], i, (long long)ends[i].value,
                          sheaf_class_name(ends[i].class_id), ends[i].message);
     }
+}
+
+/* What becomes of the row itself is open: it answers with memory that it has given away. */
+static void test_uses_freed_memory(void **unused)
+{
+    int64_t inputs[ROWS];
+    struct root_end ends[ROWS];
+    mix(inputs, ROWS, ACT_FREED_MEMORY, 7, 13);
+    struct play_end end = play(&(struct play){.operator_name = "hostile.bytes"}, inputs, ROWS, ends);
+    assert_false(end.fatal);
+    for (uint32_t i = 0; i < ROWS; i++)
+        if (inputs[i] < ACT_STRIDE)
+            assert_int_equal(ends[i].value, good_answer(i));
 }
 
 static void test_sends_descriptors(void **unused)
@@ -205,6 +218,7 @@ int main(void)
         cmocka_unit_test(test_floods_the_socket),
         cmocka_unit_test(test_broken_contracts),
         cmocka_unit_test(test_harmless_tricks),
+        cmocka_unit_test(test_uses_freed_memory),
         cmocka_unit_test(test_sends_descriptors),
         cmocka_unit_test(test_poison),
         cmocka_unit_test(test_poisoned_batches),
