@@ -27,6 +27,7 @@ ALLOWED = {
     ("src/worker/row.c", "counters->"): "a counter for the ledger",
     ("src/worker/host.c", "counters->"): "a counter for the ledger",
     ("src/worker/worker.c", "counters->batches"): "a counter for the ledger",
+    ("src/worker/device_batch.c", "counters->batches"): "a counter for the ledger",
     ("src/worker/payload.c", "lane.counters->state"): "a hint: the tick and every bump make up for a wrong one",
     ("src/worker/payload.c", "counters->heap_bytes"): "a counter for the ledger",
     ("src/worker/publish.c", "memcpy(layout->base"): "inside a block nobody knows of; payload.block_written follows",

@@ -38,6 +38,7 @@ static const struct point points[] = {
     {"claim.released", NULL, false},
     {"payload.set_up", NULL, false},
     {"payload.written", NULL, false},
+    {"payload.copied", NULL, false},
     {"payload.block_written", NULL, false},
     {"payload.unmarked", NULL, false},
     {"payload.freed", NULL, false},
