@@ -30,6 +30,11 @@
 
 typedef uint64_t device_address;
 
+static inline uint64_t device_aligned(uint64_t bytes, uint64_t to)
+{
+    return (bytes + to - 1) / to * to;
+}
+
 struct device;
 struct device_stream;
 struct device_event;

@@ -51,11 +51,6 @@ struct pipeline {
     uint64_t began;
 };
 
-static uint64_t aligned(uint64_t bytes, uint64_t to)
-{
-    return (bytes + to - 1) / to * to;
-}
-
 /* ---- life ---- */
 
 /* One allocation for all slots; less than wanted when the device has less. */
@@ -212,7 +207,7 @@ int pipeline_place(struct pipeline_batch *batch, uint64_t bytes, device_address 
     if (bytes > room)
         return -ENOMEM;
     *ret_address = batch->memory + batch->used_bytes;
-    uint64_t taken = aligned(bytes, DEVICE_ALIGNMENT);
+    uint64_t taken = device_aligned(bytes, DEVICE_ALIGNMENT);
     batch->used_bytes += taken < room ? taken : room;
     return 0;
 }
@@ -248,7 +243,7 @@ static int stage_in(struct pipeline_batch *batch, struct device_stream *stream, 
             in->run_bytes > 0 && to >= in->run_address + in->run_bytes && gap < GAP_BYTES && in->used + gap < in->bytes;
         if (!follows) {
             status = flush_run(batch, stream);
-            in->run_first = in->used = aligned(in->used, 16);
+            in->run_first = in->used = device_aligned(in->used, 16);
             in->run_address = to;
             gap = 0;
         }
@@ -430,7 +425,7 @@ static int send_fetches(struct pipeline_batch *batch)
             return status;
         for (uint32_t at = 0; at < count; at++)
             fetch[at].staged = out->memory + out->used + (fetch[at].from - fetch->from);
-        uint64_t used = aligned(out->used + bytes, 16);
+        uint64_t used = device_aligned(out->used + bytes, 16);
         out->used = used < out->bytes ? used : out->bytes;
         batch->fetch_next += count;
     }
@@ -449,6 +444,11 @@ int pipeline_submit(struct pipeline_batch *batch)
     if (status == 0)
         status = device_event_record(pipeline->device, batch->copied_out, pipeline->out);
     batch->stage = STAGE_SUBMITTED;
+    if (status < 0) { /* something was asked for that cannot be: what is under way ends first, if it can */
+        (void)device_stream_wait_idle(pipeline->device, pipeline->compute);
+        (void)device_stream_wait_idle(pipeline->device, pipeline->out);
+        batch->stage = STAGE_DONE;
+    }
     return status;
 }
 

@@ -60,7 +60,7 @@ int pipeline_upload(struct pipeline_batch *batch, device_address to, const void 
 /* Remembers a copy out. */
 int pipeline_fetch(struct pipeline_batch *batch, void *to, device_address from, uint64_t bytes);
 
-/* Nothing more goes on the stream: the copies out follow. */
+/* Nothing more goes on the stream: the copies out follow. After a failure the batch is to be ended, not waited for. */
 int pipeline_submit(struct pipeline_batch *batch);
 /* 1: pipeline_wait would not sleep; 0. */
 int pipeline_query(struct pipeline_batch *batch);

@@ -8,11 +8,6 @@
 
 enum { MESSAGE_BYTES = 512, STRIDE_ALIGNMENT = 16 };
 
-static uint64_t aligned(uint64_t bytes, uint64_t to)
-{
-    return (bytes + to - 1) / to * to;
-}
-
 /* ---- which rows go together ---- */
 
 /* Values whose bytes go to the device. Of a file only what is in memory does. */
@@ -48,8 +43,8 @@ static uint64_t row_bytes(const struct opened_operator *opened, const struct she
 {
     uint64_t bytes = DEVICE_ALIGNMENT; /* rounding of what the operator takes */
     for (uint32_t at = 0; at < row->input_count; at++)
-        bytes +=
-            aligned(row->inputs[at].length_bytes, DEVICE_ALIGNMENT) * has_data(&row->inputs[at]) + 2 * sizeof(uint64_t);
+        bytes += device_aligned(row->inputs[at].length_bytes, DEVICE_ALIGNMENT) * has_data(&row->inputs[at]) +
+                 2 * sizeof(uint64_t);
     return bytes + (opened->op->device_bytes != NULL ? opened->op->device_bytes(opened->state, row) : 0);
 }
 
@@ -87,7 +82,7 @@ static void cut(struct device_worker *on, struct flight *flight)
     flight->count = 0;
     used = 4 * DEVICE_ALIGNMENT * (flight->input_count + 1);
     for (uint32_t at = 0; at < looked_at; at++) {
-        struct worker_row *row = queue->rows[queue->first + at];
+        struct worker_row *row = queue->rows[at];
         uint64_t bytes = row_bytes(flight->opened, &row->row);
         bool goes = flight->count < queue->batch_rows_max &&
                     (flight->count == 0 || (used + bytes <= room && same_shape(&flight->rows[0]->row, &row->row)));
@@ -103,7 +98,6 @@ static void cut(struct device_worker *on, struct flight *flight)
         flight->rows[flight->count] = row;
         flight->views[flight->count++] = &row->row;
     }
-    queue->first = 0;
     queue->count = kept;
 }
 
@@ -140,12 +134,12 @@ static uint64_t lay_out(struct flight *flight, uint32_t input)
     for (uint32_t row = 0; row < flight->count; row++) {
         lengths[row] = flight->views[row]->inputs[input].length_bytes;
         offsets[row] = end;
-        end += aligned(lengths[row], STRIDE_ALIGNMENT);
+        end += device_aligned(lengths[row], STRIDE_ALIGNMENT);
         alike &= lengths[row] == lengths[0];
     }
     flight->inputs[input].offsets = offsets;
     flight->inputs[input].lengths = lengths;
-    flight->inputs[input].stride_bytes = alike ? aligned(lengths[0], STRIDE_ALIGNMENT) : 0;
+    flight->inputs[input].stride_bytes = alike ? device_aligned(lengths[0], STRIDE_ALIGNMENT) : 0;
     return end;
 }
 
@@ -271,7 +265,6 @@ void device_batch_launch(struct device_worker *on)
     on->last_ns = at_ns > on->last_ns ? at_ns : on->last_ns + 1;
     flight->opened = &on->operators->opened[on->queue.index];
     flight->input_count = on->worker->calls[on->queue.index].spec->input_count;
-    flight->started_ns = on->last_ns;
     flight->closed = on->queue.closed;
     flight->alone = on->queue.alone;
     cut(on, flight);
@@ -287,6 +280,8 @@ void device_batch_launch(struct device_worker *on)
     if (status == 0) {
         status = pipeline_submit(flight->batch);
         fail_on_fault(flight, status);
+        if (status < 0)
+            land(flight, status, device_last_error(on->device));
         return;
     }
     settle(flight);

@@ -9,7 +9,6 @@ static void take_claimed(struct device_worker *on)
     struct worker_batch *batch = &on->worker->batch;
     struct device_queue *queue = &on->queue;
     memcpy(queue->rows, batch->rows, batch->count * sizeof *queue->rows);
-    queue->first = 0;
     queue->count = batch->count;
     queue->index = batch->index;
     queue->batch_rows_max = batch->count;

@@ -39,7 +39,6 @@ struct flight {
     const void **pointers; /* of pointer_capacity */
     uint32_t pointer_capacity;
     void *cookie;
-    uint64_t started_ns;
     enum batch_close closed;
     bool alone;
 };
@@ -47,7 +46,7 @@ struct flight {
 /* Rows that were claimed and are not on their way yet, all of one Call, in order. */
 struct device_queue {
     struct worker_row **rows; /* room for row_limit */
-    uint32_t first, count;
+    uint32_t count;
     uint32_t index; /* of the Call among worker->calls */
     uint32_t batch_rows_max;
     enum batch_close closed;

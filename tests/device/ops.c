@@ -5,6 +5,7 @@
  *     device_sum   text -> i64     the sum of its bytes; `fault`: texts that begin with this byte make the device fail
  *     device_mix   text -> bytes   as many bytes, mixed with the root's index; more device memory than it says
  *     device_pry   text -> i64     the same, if the sandbox keeps it from files, sockets, processes and new code
+ *     device_stray text -> i64     fetches from memory that is none of the device's
  *     make_tensor  i64 -> tensor   of one of five shapes, on the CPU
  *     device_shapes tensor -> i64  the sum of its bytes, if all rows of the batch are of one shape
  */
@@ -147,6 +148,12 @@ static int shapes_run(void *cookie, const struct sheaf_batch *batch, char *messa
     return sum_run(cookie, batch, message);
 }
 
+static int stray_run(void *cookie, const struct sheaf_batch *batch, char *message)
+{
+    static int64_t nowhere;
+    return batch->device->fetch(batch, &nowhere, (void *)(uintptr_t)64, sizeof nowhere);
+}
+
 /* What the sandbox of a worker with a GPU must still refuse. Under a sanitizer there is none. */
 static int pry_run(void *cookie, const struct sheaf_batch *batch, char *message)
 {
@@ -223,6 +230,19 @@ static const struct sheaf_operator operators[] = {
      .run_batch = pry_run,
      .finish_batch = sum_finish},
     {.size = sizeof(struct sheaf_operator),
+     .flags = SHEAF_OPERATOR_BATCH | SHEAF_OPERATOR_DEVICE,
+     .name = "device_stray",
+     .version = "1",
+     .summary = "fetches what it must not",
+     .inputs = text,
+     .outputs = sum,
+     .input_count = 1,
+     .output_count = 1,
+     .open = open_state,
+     .close = close_state,
+     .run_batch = stray_run,
+     .finish_batch = sum_finish},
+    {.size = sizeof(struct sheaf_operator),
      .name = "make_tensor",
      .version = "1",
      .summary = "makes tensors",
@@ -252,14 +272,14 @@ SHEAF_API const struct sheaf_plugin *sheaf_plugin(uint32_t host_abi);
 
 const struct sheaf_plugin *sheaf_plugin(uint32_t host_abi)
 {
-    static const struct sheaf_operator *const table[] = {&operators[0], &operators[1], &operators[2], &operators[3],
-                                                         &operators[4]};
+    static const struct sheaf_operator *const table[] = {&operators[0], &operators[1], &operators[2],
+                                                         &operators[3], &operators[4], &operators[5]};
     static const struct sheaf_plugin plugin = {.size = sizeof plugin,
                                                .abi = SHEAF_OPERATOR_ABI,
                                                .name = "device_test",
                                                .version = "1",
                                                .operators = table,
-                                               .operator_count = 5,
+                                               .operator_count = 6,
                                                .kernels = &test_kernels};
     return host_abi == SHEAF_OPERATOR_ABI ? &plugin : NULL;
 }

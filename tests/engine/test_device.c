@@ -371,6 +371,26 @@ static void test_rows_that_fault(void **state)
     assert_true(bed_number(bed, NULL, "worker_deaths") >= 3);
 }
 
+/* What an operator asks the driver for and cannot have is the operator's failure, not the device's. */
+static void test_an_operator_that_strays(void **state)
+{
+    struct bed *bed = *state;
+    struct answers answers = {0};
+    const int64_t numbers[] = {10, 20, 30, 40};
+    bed->device = "cuda";
+    set_number("SHEAF_FAKE_CUDA_DEVICES", 1);
+    bed_open(bed, "sources: {s: i64}\noutputs: [y]\nsteps:\n- {call: b, op: blob, in: s, out: t}\n"
+                  "- {call: d, op: device_stray, in: t, out: y, batch: 4}\n");
+    bed_drive(bed, numbers, 4, take_sum, &answers);
+    bed_close(bed);
+    assert_int_equal(answers.failed, 4);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(answers.classes[i], SHEAF_CLASS_OPERATOR);
+        assert_non_null(strstr(answers.causes[i], "cuMemcpyDtoHAsync"));
+    }
+    assert_int_equal(bed_number(bed, NULL, "worker_deaths"), 0);
+}
+
 /* ---- what fits, and what goes together ---- */
 
 enum { MIXED_ROOTS = 48 };
@@ -691,6 +711,7 @@ int main(void)
         TEST(test_many_faults),
         TEST(test_a_kernel_that_hangs),
         TEST(test_rows_that_fault),
+        TEST(test_an_operator_that_strays),
         TEST(test_memory_of_the_device),
         TEST(test_shapes),
         TEST(test_sandbox),
