@@ -284,9 +284,7 @@ static void run_e2(struct bench *bench)
 {
     uint32_t devices = bench->options->devices ? bench->options->devices : 4;
     struct scene scene = recognition(LIST_C368, devices, 64);
-    const struct sim_setup *setup = &bench->options->setup;
-    bool alone = bench->options->order != SIM_FIFO || setup->raises_per_million || setup->crashes_per_million ||
-                 setup->hangs_per_million || setup->loss_per_million || setup->deadline_us;
+    bool alone = bench->options->order != SIM_FIFO || sim_may_lose(&bench->options->setup);
     struct experiment_line *line = scene_run(bench, &scene, "C368, %u devices, cap 64", devices);
     if (alone) /* other orders know no recovery */
         return;

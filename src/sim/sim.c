@@ -254,6 +254,12 @@ static void clean_up(struct sim *sim)
     free(sim->complete);
 }
 
+bool sim_may_lose(const struct sim_setup *setup)
+{
+    return setup->operators || setup->raises_per_million || setup->crashes_per_million || setup->hangs_per_million ||
+           setup->loss_per_million || setup->deadline_us;
+}
+
 static bool setup_is_sound(const struct sim_setup *setup)
 {
     const struct sheaf_plan *plan = setup->plan;
@@ -269,10 +275,7 @@ static bool setup_is_sound(const struct sim_setup *setup)
             (copies && !call->batch))
             return false;
     }
-    /* The other orders are there to be compared, and know no recovery. */
-    bool loses = setup->operators || setup->raises_per_million || setup->crashes_per_million ||
-                 setup->hangs_per_million || setup->loss_per_million || setup->deadline_us;
-    return (setup->operators || setup->roots) && !(loses && setup->order != SIM_FIFO);
+    return (setup->operators || setup->roots) && !(sim_may_lose(setup) && setup->order != SIM_FIFO);
 }
 
 int sim_run(const struct sim_setup *setup, struct sim_result *ret_result)

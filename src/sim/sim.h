@@ -174,6 +174,10 @@ struct sim_result {
     struct sim_pool_result *pools; /* per Pool */
 };
 
+/* Dispatches may be lost: raises, crashes, hangs, deadlines. Orders other than FIFO are there to be compared, and know
+ * no recovery. */
+bool sim_may_lose(const struct sim_setup *setup);
+
 /*
  * 0, also for a run that aborted; -EINVAL: a setup that cannot be; -EDEADLK: nothing moves and roots are left; -ELOOP:
  * much moves and nothing is ever done; -EBADE: the ledger does not balance at the end, or Entities are left; -ENOMEM.

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/conformance/case.h"
+#include "tests/common/case_files.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -7,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "tests/common/case_files.h"
 
 enum { SOURCES_MAX = 16 };
 
@@ -31,27 +34,6 @@ void observed_clear(struct observed *observed)
 
 /* ---- compiling ---- */
 
-/* The program of a case as text, without the input and what is expected. */
-static char *program_text(const json_t *spec)
-{
-    static const char *const keys[] = {"steps", "outputs"};
-    json_t *program = json_object(), *sources = json_object();
-    const char *port;
-    json_t *source;
-    json_object_foreach(json_object_get(spec, "sources"), port, source)
-    {
-        json_t *kind = json_object();
-        json_object_set(kind, "kind", json_object_get(source, "kind"));
-        json_object_set_new(sources, port, kind);
-    }
-    json_object_set_new(program, "sources", sources);
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
-        json_object_set(program, keys[i], json_object_get(spec, keys[i]));
-    char *text = json_dumps(program, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
-    json_decref(program);
-    return text;
-}
-
 static void collect_warnings(const struct sheaf_plan *plan, struct observed *observed)
 {
     uint32_t row, rows = 0;
@@ -67,7 +49,7 @@ static struct sheaf_plan *compile(const struct case_setup *setup, const json_t *
     struct sheaf_error error = SHEAF_ERROR_INIT;
     struct sheaf_program *program;
     struct sheaf_plan *plan = NULL;
-    char *text = program_text(spec);
+    char *text = case_program(spec, NULL);
     int status = sheaf_program_create(setup->registry, &program);
     if (status == 0)
         status = sheaf_program_parse(program, "case", text, strlen(text), NULL, 0, &error);

@@ -112,53 +112,49 @@ static bool take_bridge(struct sim_links *links, const char *word)
     return true;
 }
 
+enum number_kind { NUMBER_32, NUMBER_64, NUMBER_MS, NUMBER_REAL }; /* MS: milliseconds, kept as microseconds */
+
 static bool take_number(struct experiment_options *options, const char *flag, const char *word)
 {
     struct sim_setup *setup = &options->setup;
-    uint64_t copy_in = UINT64_MAX, copy_out = UINT64_MAX, link = UINT64_MAX, restart_ms = UINT64_MAX,
-             deadline_ms = UINT64_MAX;
     const struct {
         const char *flag;
-        uint32_t *small;
-        uint64_t *large, max;
+        enum number_kind kind;
+        void *target;
+        uint64_t max;
     } numbers[] = {
-        {"--seed", NULL, &setup->seed, UINT64_MAX},
-        {"--devices", &options->devices, NULL, 1000000},
-        {"--batch", &options->batch, NULL, 1000000},
-        {"--dial", &options->dial, NULL, 1000000},
-        {"--roots", &options->roots, NULL, 100000000},
-        {"--jitter", &setup->spread_percent, NULL, 100},
-        {"--raises", &setup->raises_per_million, NULL, 1000000},
-        {"--crashes", &setup->crashes_per_million, NULL, 1000000},
-        {"--hangs", &setup->hangs_per_million, NULL, 1000000},
-        {"--losses", &setup->loss_per_million, NULL, 1000000},
-        {"--children", &setup->children_max, NULL, UINT32_MAX},
-        {"--in-flight", &setup->links.in_flight, NULL, 64},
-        {"--restart-ms", NULL, &restart_ms, 86400000},
-        {"--deadline-ms", NULL, &deadline_ms, 86400000},
-        {"--copy-in", NULL, &copy_in, UINT32_MAX},
-        {"--copy-out", NULL, &copy_out, UINT32_MAX},
-        {"--link", NULL, &link, 100000000},
+        {"--seed", NUMBER_64, &setup->seed, UINT64_MAX},
+        {"--devices", NUMBER_32, &options->devices, 1000000},
+        {"--batch", NUMBER_32, &options->batch, 1000000},
+        {"--dial", NUMBER_32, &options->dial, 1000000},
+        {"--roots", NUMBER_32, &options->roots, 100000000},
+        {"--jitter", NUMBER_32, &setup->spread_percent, 100},
+        {"--raises", NUMBER_32, &setup->raises_per_million, 1000000},
+        {"--crashes", NUMBER_32, &setup->crashes_per_million, 1000000},
+        {"--hangs", NUMBER_32, &setup->hangs_per_million, 1000000},
+        {"--losses", NUMBER_32, &setup->loss_per_million, 1000000},
+        {"--children", NUMBER_32, &setup->children_max, UINT32_MAX},
+        {"--in-flight", NUMBER_32, &setup->links.in_flight, 64},
+        {"--restart-ms", NUMBER_MS, &setup->restart_us, 86400000},
+        {"--deadline-ms", NUMBER_MS, &setup->deadline_us, 86400000},
+        {"--copy-in", NUMBER_REAL, &options->in_bytes, UINT32_MAX},
+        {"--copy-out", NUMBER_REAL, &options->out_bytes, UINT32_MAX},
+        {"--link", NUMBER_REAL, &setup->links.in_bytes_us, 100000000},
     };
-    for (unsigned i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        uint64_t value;
-        if (strcmp(numbers[i].flag, flag) != 0)
-            continue;
-        if (!number(word, numbers[i].max, &value))
-            return false;
-        if (numbers[i].small != NULL)
-            *numbers[i].small = (uint32_t)value;
-        else
-            *numbers[i].large = value;
-        setup->restart_us = restart_ms != UINT64_MAX ? restart_ms * 1000 : setup->restart_us;
-        setup->deadline_us = deadline_ms != UINT64_MAX ? deadline_ms * 1000 : setup->deadline_us;
-        options->in_bytes = copy_in != UINT64_MAX ? (double)copy_in : options->in_bytes;
-        options->out_bytes = copy_out != UINT64_MAX ? (double)copy_out : options->out_bytes;
-        if (link != UINT64_MAX)
-            setup->links.in_bytes_us = setup->links.out_bytes_us = (double)link;
-        return true;
-    }
-    return false;
+    unsigned i = 0, count = sizeof numbers / sizeof numbers[0];
+    uint64_t value;
+    while (i < count && strcmp(numbers[i].flag, flag) != 0)
+        i++;
+    if (i == count || !number(word, numbers[i].max, &value))
+        return false;
+    if (numbers[i].kind == NUMBER_32)
+        *(uint32_t *)numbers[i].target = (uint32_t)value;
+    else if (numbers[i].kind == NUMBER_REAL)
+        *(double *)numbers[i].target = (double)value;
+    else
+        *(uint64_t *)numbers[i].target = numbers[i].kind == NUMBER_MS ? value * 1000 : value;
+    setup->links.out_bytes_us = setup->links.in_bytes_us; /* --link is both ways */
+    return true;
 }
 
 static bool take_option(struct sim_arguments *arguments, const char *flag, const char *word)
