@@ -27,6 +27,7 @@ struct call_batching {
     double row_bytes; /* mean of the rows offered */
     uint32_t go, wanted;
     bool waits;
+    bool blocked;     /* rows cannot be pushed: what is in the ring goes as it is */
     uint32_t waiting; /* workers that were idle then */
 };
 
@@ -335,11 +336,13 @@ static void publish(struct shard *shard, uint32_t call, const struct policy_answ
     struct board_call *board = &shard->board.calls[call];
     /* A full batch is one that may not be smaller: what is left beside it is decided about anew. */
     uint32_t go = answer->rows > 0 && answer->close != POLICY_FULL ? BATCH_FULL + answer->close : BATCH_OPEN;
+    if (go == BATCH_OPEN && state->blocked)
+        go = BATCH_NOTHING_COMING; /* without a moment in which it says otherwise: who looks then would sleep on */
     /* Who waits looks again when waiting is over, and when less is wanted. */
     bool news = state->go == BATCH_OPEN && (go != BATCH_OPEN || answer->wanted < state->wanted);
     state->go = go;
     state->wanted = answer->wanted;
-    state->waits = answer->rows == 0;
+    state->waits = answer->rows == 0 && !state->blocked;
     state->waiting = state->waits ? look_at_pool(shard, shard->plan->calls[call].pool)->idle : 0;
     atomic_store_explicit(&board->coming, coming, memory_order_relaxed);
     atomic_store_explicit(&board->batch_rows, answer->wanted, memory_order_relaxed);
@@ -374,8 +377,10 @@ void batching_settle(struct shard *shard)
     struct batching *batching = shard->batching;
     for (uint32_t call = 0; batching->any && call < shard->plan->call_count; call++) {
         struct call_batching *state = &batching->calls[call];
-        if (!state->decides || state->go != BATCH_OPEN || sched_ready_rows(shard->sched, call) == 0 ||
-            in_ring(shard, call) >= state->wanted)
+        bool before = state->blocked;
+        state->blocked =
+            state->decides && sched_ready_rows(shard->sched, call) > 0 && in_ring(shard, call) < state->wanted;
+        if (!state->blocked || before || state->go != BATCH_OPEN)
             continue;
         state->go = BATCH_NOTHING_COMING;
         state->waits = false;

@@ -189,6 +189,22 @@ static void test_batches_are_limited_in_bytes(void **state)
     assert_true(closed(bed, "b", "bytes") > 0);
 }
 
+/* Values of which few fit at once: batches are as small as memory makes them, and everything comes through. */
+static void test_short_of_memory(void **state)
+{
+    struct bed *bed = *state;
+    int64_t numbers[60];
+    for (int i = 0; i < 60; i++)
+        numbers[i] = 12 << 20;
+    bed->memory_bytes = UINT64_C(420) << 20;
+    bed->window = 60;
+    bed_open(bed, SOURCE "- {call: a, op: blob, in: s, out: t}\n- {call: b, op: weigh, in: t, out: y, batch: 64}\n");
+    bed_drive(bed, numbers, 60, NULL, NULL);
+    bed_close(bed);
+    check_counts(bed, "b", 60);
+    assert_int_equal(bed_number(bed, NULL, "ok"), 60);
+}
+
 struct failures {
     uint64_t count, attempt;
     enum sheaf_class class_id;
@@ -253,13 +269,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, bed_setup, bed_teardown)
-        TEST(test_waits_for_what_is_coming),
-        TEST(test_does_not_wait_for_ever),
-        TEST(test_counts),
-        TEST(test_rows_of_one_shape_go_together),
-        TEST(test_batches_are_limited_in_bytes),
-        TEST(test_bisection_is_bounded),
-        TEST(test_bisection_and_retries),
+        TEST(test_waits_for_what_is_coming),      TEST(test_does_not_wait_for_ever),       TEST(test_counts),
+        TEST(test_rows_of_one_shape_go_together), TEST(test_batches_are_limited_in_bytes), TEST(test_short_of_memory),
+        TEST(test_bisection_is_bounded),          TEST(test_bisection_and_retries),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
