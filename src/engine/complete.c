@@ -587,5 +587,6 @@ uint32_t complete_step(struct shard *shard)
         if (shard->links[worker].pending_count > 0)
             link_flush(shard, worker);
     }
+    grant_step(shard);
     return taken;
 }

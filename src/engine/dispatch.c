@@ -248,7 +248,10 @@ static int offer(struct shard *shard, const struct sched_row *row, bool single)
         slot_release(shard, slot);
         sched_requeue_uncharged(shard->sched, row->grain);
         shard_settle(shard);
-        return result == -ENOMEM ? -EAGAIN : result; /* payload memory comes back as rows end */
+        if (result != -ENOMEM)
+            return result;
+        grant_press(shard); /* payload memory comes back as rows end; if none is out, somebody has to give some */
+        return -EAGAIN;
     }
     bool waits = row->queue == SCHED_READY && batching_waits(shard, row->grain.call);
     shard->pools[shard->plan->calls[row->grain.call].pool].pushed |= !waits;

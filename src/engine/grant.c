@@ -161,10 +161,10 @@ static void end_turn(struct shard *shard, uint32_t worker)
 }
 
 /* Twice what is missing, and at least a quarter of what there is: moving a little each time would be a habit. */
-static void ask_to_spill(struct shard *shard, uint32_t worker)
+static void ask_to_spill(struct shard *shard, uint64_t missing_chunks)
 {
     struct sheaf_run *run = shard->run;
-    uint64_t wanted = 2 * missing(shard, worker) * PAYLOAD_CHUNK_BYTES, least = run->budget.payload_bytes / 4;
+    uint64_t wanted = 2 * missing_chunks * PAYLOAD_CHUNK_BYTES, least = run->budget.payload_bytes / 4;
     atomic_store_explicit(&run->spill_wanted_bytes, wanted > least ? wanted : least, memory_order_relaxed);
     atomic_store_explicit(&run->spill_moved_bytes, 0, memory_order_relaxed);
     atomic_store_explicit(&run->spill_shards_left, run->shard_count, memory_order_relaxed);
@@ -182,7 +182,7 @@ static bool spill(struct shard *shard, uint32_t worker)
         return false;
     if (grants->stage != GRANT_SPILL) {
         grants->stage = GRANT_SPILL;
-        ask_to_spill(shard, worker);
+        ask_to_spill(shard, missing(shard, worker));
         return true;
     }
     if (atomic_load_explicit(&run->spill_shards_left, memory_order_acquire) > 0)
@@ -262,7 +262,7 @@ void grant_look(struct shard *shard, uint32_t worker)
         return;
     }
     bool within = payload_leased(run->payload, worker) + more <= share;
-    bool room = more <= payload_room(run->payload) / PAYLOAD_CHUNK_BYTES;
+    bool room = payload_has_room(run->payload, more * PAYLOAD_CHUNK_BYTES);
     bool own = grants->turn == worker, others = grants->turn != GRANT_NOBODY && !own;
     if (room && !others && (own || within || stands_still(shard, worker)))
         give(shard, worker, more);
@@ -270,6 +270,28 @@ void grant_look(struct shard *shard, uint32_t worker)
         advance(shard, worker);
     else if (!others && stands_still(shard, worker))
         set_turn(shard, worker);
+}
+
+void grant_press(struct shard *shard)
+{
+    struct sheaf_run *run = shard->run;
+    if (atomic_load_explicit(&run->rows_out, memory_order_relaxed) > 0)
+        return;
+    atomic_store_explicit(&run->lists_short, true, memory_order_relaxed);
+    event_count_bump(run->shards[0]->board.shard_events);
+}
+
+/* What workers do not use, and what can go to disk, makes room for it. */
+void grant_step(struct shard *shard)
+{
+    struct sheaf_run *run = shard->run;
+    if (shard->number != 0 || shard->grants.turn != GRANT_NOBODY || !all_answered(shard) ||
+        !atomic_exchange_explicit(&run->lists_short, false, memory_order_relaxed))
+        return;
+    if (run->spill && atomic_load_explicit(&run->spill_shards_left, memory_order_acquire) == 0)
+        ask_to_spill(shard, 0);
+    for (uint32_t worker = 0; worker < run->worker_count; worker++)
+        ask_back(shard, worker, 0);
 }
 
 void grant_returned(struct shard *shard, uint32_t worker, uint64_t chunk)

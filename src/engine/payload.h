@@ -98,8 +98,8 @@ bool payload_is_stale(const struct payload *payload, const struct value_ref *ref
 
 /* ---- leases of workers ---- */
 
-/* Bytes that could be made real now. */
-uint64_t payload_room(struct payload *payload);
+/* Whether so many bytes could be made real; what shards do not use is given back if it takes that. */
+bool payload_has_room(struct payload *payload, uint64_t bytes);
 
 /* Makes chunks of a worker's segment real until `chunks` are. Returns how many are real then: fewer when memory is
  * short. */

@@ -95,13 +95,12 @@ void payload_real_by_kind(struct payload *payload, uint64_t *ret_shards, uint64_
     *ret_workers = chunks[1] * PAYLOAD_CHUNK_BYTES;
 }
 
-uint64_t payload_room(struct payload *payload)
+bool payload_has_room(struct payload *payload, uint64_t bytes)
 {
     pthread_mutex_lock(&payload->lock);
-    payload_trim_runs(payload);
-    uint64_t bytes = atomic_load_explicit(&payload->bytes, memory_order_relaxed);
+    bool room = within_limit(payload, bytes) || (payload_trim_runs(payload) > 0 && within_limit(payload, bytes));
     pthread_mutex_unlock(&payload->lock);
-    return bytes < payload->limit_bytes ? payload->limit_bytes - bytes : 0;
+    return room;
 }
 
 uint32_t payload_back(struct payload *payload, uint32_t worker, uint32_t chunks)

@@ -86,6 +86,7 @@ struct sheaf_run {
     /* Shard 0 asks all shards to move values there (move_out.c): a round, what it wants, and what comes of it. */
     _Atomic uint64_t spill_round, spill_wanted_bytes, spill_moved_bytes;
     _Atomic uint32_t spill_shards_left;
+    _Atomic bool lists_short;          /* a row is not offered for want of room for its lists, and no row is out */
     _Atomic bool memory_short;         /* some worker cannot go on: nothing new comes in */
     _Atomic uint64_t recycled;         /* workers that ended by themselves and were replaced */
     _Atomic uint64_t deaths, replaced; /* workers lost; workers started in place of others */

@@ -341,6 +341,10 @@ void complete_failed(struct shard *shard, const struct sched_loss *loss, const u
 void grant_look(struct shard *shard, uint32_t worker);
 /* When to look again although nothing happens: somebody waits and nobody else goes on. */
 uint64_t grant_wait_ns(const struct shard *shard);
+/* A shard has no room for what a row is to read, and perhaps nothing is out that would make some. */
+void grant_press(struct shard *shard);
+/* Shard 0, once a round. */
+void grant_step(struct shard *shard);
 /* It gave a chunk back, or (CONTROL_NO_CHUNK) said that these were all. */
 void grant_returned(struct shard *shard, uint32_t worker, uint64_t chunk);
 /* It is dead. */

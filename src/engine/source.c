@@ -13,6 +13,7 @@
 #include "io/reader.h"
 
 enum { ID_SHARD_SHIFT = 48, DATA_ALIGNMENT = 64 };
+enum { LISTS_BYTES = 4 << 20 }; /* of what sources may take: room for what rows are told of their inputs */
 #define ID_ENTRY_MASK ((UINT64_C(1) << ID_SHARD_SHIFT) - 1)
 
 /* A file that was read or is being read. */
@@ -204,7 +205,7 @@ static void place(void *cookie, uint64_t tag, const char *path, uint64_t size_by
     uint64_t bytes = source->prefix_bytes + (source->streamed ? 0 : size_bytes);
     uint64_t in_use = payload_shard_bytes(sources->run->payload);
     bool is_short = atomic_load_explicit(&sources->run->memory_short, memory_order_relaxed);
-    if (in_use > 0 && (is_short || in_use + bytes > sources->run->budget.source_bytes)) {
+    if (in_use > 0 && (is_short || in_use + bytes > sources->run->budget.source_bytes - LISTS_BYTES)) {
         ret_place->kind = READER_LATER; /* asked again when a source is done with */
         return;
     }

@@ -191,7 +191,7 @@ static void test_the_limit_is_for_all(void **state)
     assert_int_equal(payload_grow(payload, 0, 2, &first), 2);
     assert_int_equal(payload_leased(payload, 0), 4);
     assert_int_equal(payload_run_alloc(payload, 0, 2 * PAYLOAD_CHUNK_BYTES, &offset), 0);
-    assert_int_equal(payload_room(payload), 0);
+    assert_false(payload_has_room(payload, 1));
     uint64_t more;
     assert_int_equal(payload_run_alloc(payload, 0, 1, &more), -ENOMEM);
     /* A shard's unused chunks are given to whoever needs them; a worker's are its own until it says so. */
@@ -206,7 +206,8 @@ static void test_the_limit_is_for_all(void **state)
     assert_false(payload_give_back(payload, 1, 0)); /* nor leased */
     assert_true(payload_give_back(payload, 0, 5));
     assert_false(payload_give_back(payload, 0, 5));
-    assert_int_equal(payload_room(payload), PAYLOAD_CHUNK_BYTES);
+    assert_true(payload_has_room(payload, PAYLOAD_CHUNK_BYTES));
+    assert_false(payload_has_room(payload, PAYLOAD_CHUNK_BYTES + 1));
     assert_int_equal(payload_back(payload, 1, 1), 1);
     payload_release(payload, &ref, note_freed, NULL);
     assert_int_equal(payload_value_bytes(payload), 0);
