@@ -13,7 +13,8 @@
  *   rows that wait while a worker that may take them has none             heads are put back, then it is killed
  *   an Entity that a worker does not give up when told to                 it is killed
  *
- * A row that waits for memory is excused as long as somebody else can go on.
+ * A row that waits for memory is excused as long as somebody else can go on; time without a core does not count
+ * (watch.h).
  */
 #include "engine/shard.h"
 #include "engine/supervisor.h"
@@ -55,9 +56,16 @@ static uint32_t pool_of(const struct shard *shard, const struct slot *slot)
     return shard->plan->calls[slot->grain.call].pool;
 }
 
+static uint64_t worker_waited_ns(const struct shard *shard, uint32_t worker)
+{
+    return atomic_load_explicit(&shard->run->workers[worker].waited_ns, memory_order_relaxed);
+}
+
 static bool over(const struct shard *shard, const struct slot *slot, uint64_t now_ns)
 {
-    return now_ns - slot->seen.since_ns > row_bound(shard, slot->grain.call);
+    uint64_t waited_ns = slot->seen.place == SEEN_RUNNING ? worker_waited_ns(shard, slot->seen.worker) : 0;
+    waited_ns -= waited_ns < slot->seen.waited_ns ? waited_ns : slot->seen.waited_ns;
+    return watch_own_ns(now_ns - slot->seen.since_ns, waited_ns) > row_bound(shard, slot->grain.call);
 }
 
 static void see(struct slot *slot, enum seen_place place, uint32_t worker, uint32_t generation, uint64_t now_ns)
@@ -140,6 +148,8 @@ static void see_row(struct look *look, uint32_t worker, const struct claim_row *
     }
     slot->seen.audit = shard->audits;
     see(slot, row->state == CLAIM_RUNNING ? SEEN_RUNNING : SEEN_CLAIMED, worker, link->generation, look->now_ns);
+    if (slot->seen.since_ns == look->now_ns)
+        slot->seen.waited_ns = worker_waited_ns(shard, worker);
     if (row->state != CLAIM_RUNNING)
         return;
     if (row->blocked && may_wait(shard, worker))

@@ -46,9 +46,10 @@ struct worker {
     uint32_t node; /* into the topology's nodes: "own node first" */
     struct lane lane;
     _Atomic uint64_t past_busy_ns, past_idle_ns; /* of processes that were here before */
-    _Atomic uint64_t frees;                      /* values it was told to free: any shard's thread */
-    _Atomic uint64_t yielded_bytes;              /* what it wanted when its row was told to give way; 0: it was not */
-    bool on_device;  /* serves Calls for devices: on a device of the run, or on the host in its place */
+    _Atomic uint64_t waited_ns;     /* for a core, by the process that is there: the supervisor writes it each tick */
+    _Atomic uint64_t frees;         /* values it was told to free: any shard's thread */
+    _Atomic uint64_t yielded_bytes; /* what it wanted when its row was told to give way; 0: it was not */
+    bool on_device;                 /* serves Calls for devices: on a device of the run, or on the host in its place */
     uint32_t device; /* into the run's devices; TOPO_NONE: the host. The supervisor's once the run is open */
 };
 

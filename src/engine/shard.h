@@ -51,6 +51,7 @@ enum seen_place { SEEN_NOWHERE, SEEN_WAITING, SEEN_TAKEN, SEEN_CLAIMED, SEEN_RUN
 /* Where the engine itself last saw a row, and since when by its own clock. */
 struct seen {
     uint64_t since_ns;           /* 0: from the next look on */
+    uint64_t waited_ns;          /* by then, of the worker for a core */
     uint32_t worker, generation; /* CLAIMED, RUNNING: whose page names it */
     uint32_t audit;              /* number of the look */
     uint8_t place;               /* enum seen_place */

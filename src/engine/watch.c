@@ -32,10 +32,45 @@ int watch_period_ms(const struct sheaf_run *run)
     return shortest / 4 < PERIOD_MS_MIN ? PERIOD_MS_MIN : (int)(shortest / 4);
 }
 
+/* How long the process was ready to run and had no core, over its life: the second number of schedstat (proc(5)). 0
+ * where the kernel does not count it. */
+static uint64_t process_waited_ns(pid_t pid)
+{
+    char path[64];
+    unsigned long long waited = 0;
+    snprintf(path, sizeof path, "/proc/%d/schedstat", (int)pid);
+    FILE *file = fopen(path, "re");
+    if (file && fscanf(file, "%*u %llu", &waited) != 1)
+        waited = 0;
+    if (file)
+        fclose(file);
+    return waited;
+}
+
+/* How long the process has waited for a core since the last tick before the row that runs longest began. */
+static uint64_t waited_with_row(struct sheaf_run *run, uint32_t worker, struct process *process)
+{
+    struct worker *who = &run->workers[worker];
+    const struct claim_page *page = &who->lane.claims;
+    uint64_t before_ns = atomic_load_explicit(&who->waited_ns, memory_order_relaxed);
+    uint64_t waited_ns = process_waited_ns(process->child.pid), since_ns = UINT64_MAX;
+    atomic_store_explicit(&who->waited_ns, waited_ns, memory_order_relaxed);
+    for (uint32_t i = 0; i < page->row_count; i++) {
+        struct claim_row row = claim_page_read(page, i);
+        if (row.state == CLAIM_RUNNING && row.since_ns < since_ns)
+            since_ns = row.since_ns;
+    }
+    if (since_ns != process->row_since_ns) /* it began after the last tick; another process counts from 0 */
+        process->row_waited_ns = before_ns < waited_ns ? before_ns : 0;
+    process->row_since_ns = since_ns;
+    return waited_ns - process->row_waited_ns;
+}
+
 /* A row over its deadline. */
-static void check_deadline(const struct sheaf_run *run, uint32_t worker, struct process *process, uint64_t now_ns)
+static void check_deadline(struct sheaf_run *run, uint32_t worker, struct process *process, uint64_t now_ns)
 {
     const struct claim_page *page = &run->workers[worker].lane.claims;
+    uint64_t waited_ns = waited_with_row(run, worker, process);
     for (uint32_t i = 0; i < page->row_count; i++) {
         struct claim_row row = claim_page_read(page, i);
         if (row.state != CLAIM_RUNNING || row.blocked || row.since_ns == 0 || row.since_ns >= now_ns)
@@ -44,7 +79,8 @@ static void check_deadline(const struct sheaf_run *run, uint32_t worker, struct 
         struct dispatch dispatch;
         if (shard >= run->shard_count ||
             dispatch_copy(&run->shards[shard]->board.dispatches, row.grain, &dispatch) < 0 ||
-            dispatch.number != row.number || dispatch.timeout_ns == 0 || now_ns - row.since_ns <= dispatch.timeout_ns)
+            dispatch.number != row.number || dispatch.timeout_ns == 0 ||
+            watch_own_ns(now_ns - row.since_ns, waited_ns) <= dispatch.timeout_ns)
             continue;
         process->grain = row.grain;
         process->number = row.number;

@@ -33,7 +33,9 @@ struct process {
     uint64_t ready_ns;    /* when it said that it was */
     uint64_t least_bytes; /* of its private memory, in the ticks counted so far */
     uint32_t least_ticks;
-    uint32_t grain; /* the row over its deadline */
+    uint64_t row_since_ns;  /* of the row that ran longest at the last tick ... */
+    uint64_t row_waited_ns; /* ... and how long the process had waited for a core at the tick before that row */
+    uint32_t grain;         /* the row over its deadline */
     uint64_t number;
     enum device_fault fault;      /* of its device, in its last words */
     bool fault_alone;             /* and nothing else ran there */
@@ -55,6 +57,17 @@ void process_kill(struct process *process, enum worker_end end, const char *form
 
 /* Resident memory of a process less what it shares. */
 uint64_t process_private_bytes(pid_t pid);
+
+/*
+ * What of `elapsed_ns` counts against a deadline when the process waited `waited_ns` of it for a core: a machine with
+ * more to do than cores must not make rows fail. At least a sixteenth counts, so that every deadline comes.
+ */
+static inline uint64_t watch_own_ns(uint64_t elapsed_ns, uint64_t waited_ns)
+{
+    enum { STRETCH_MAX = 16 };
+    uint64_t least_ns = elapsed_ns / STRETCH_MAX;
+    return waited_ns < elapsed_ns - least_ns ? elapsed_ns - waited_ns : least_ns;
+}
 
 /* How often to look, so that a deadline is kept to a quarter of it. */
 int watch_period_ms(const struct sheaf_run *run);

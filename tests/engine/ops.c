@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <sheaf/operator.h>
@@ -148,6 +149,17 @@ static int run_batch_trouble(void *cookie, const struct sheaf_batch *batch, char
     for (uint32_t i = 0; i < batch->row_count; i++)
         give(state, batch->rows[i], batch->rows[i]->inputs[0].i64);
     return 0;
+}
+
+/* Needs as many milliseconds of a core as its number says. */
+static int run_burn(void *cookie, const struct sheaf_row *row, char *message)
+{
+    struct timespec since, now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &since);
+    do
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    while ((now.tv_sec - since.tv_sec) * 1000 + (now.tv_nsec - since.tv_nsec) / 1000000 < row->inputs[0].i64);
+    return give(cookie, row, row->inputs[0].i64);
 }
 
 static int run_sum12(void *cookie, const struct sheaf_row *row, char *message)
@@ -337,6 +349,7 @@ static const struct sheaf_operator operators[] = {
     OPERATOR("fresh", one, one, .run = run_fresh, AT),
     OPERATOR("batch_trouble", one, one, .run_batch = run_batch_trouble, .flags = SHEAF_OPERATOR_BATCH,
              .options = trouble_options, .option_count = 2),
+    OPERATOR("burn", one, one, .run = run_burn),
     OPERATOR("sum12", twelve, one, .run = run_sum12),
     OPERATOR("stream_gate", one, group, .run = run_stream_gate, .options = fifo_options, .option_count = 1),
     OPERATOR("keep", one, one, .run = run_keep, .evict = evict_keep, .flags = SHEAF_OPERATOR_STATE_OF_PARENT),

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Workers that die, hang, raise or cannot start: who is charged, who runs again, and that nothing stays behind. */
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <time.h>
 
 #include "tests/engine/bed.h"
@@ -112,6 +116,41 @@ static void test_batch_bisection(void **state)
     bisects(bed, "raise", SHEAF_CLASS_OPERATOR, 32 + extra);
     bisects(bed, "crash", SHEAF_CLASS_CRASHED, 32 + extra + 1); /* once more in a fresh worker */
     bisects(bed, "hang", SHEAF_CLASS_TIMEOUT, 32 + extra);
+}
+
+/* A machine with more to do than cores makes rows late, which is no fault of theirs: time without a core does not
+ * count against the deadline. */
+static void test_a_row_without_a_core_is_not_late(void **state)
+{
+    enum { HOGS = 9, NEEDS_MS = 40 };
+    struct bed *bed = *state;
+    struct outcomes outcomes = {0};
+    int64_t number = NEEDS_MS;
+    cpu_set_t before, one;
+    pid_t hogs[HOGS];
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    CPU_ZERO(&one);
+    for (int core = 0; CPU_COUNT(&one) == 0; core++)
+        if (CPU_ISSET(core, &before))
+            CPU_SET(core, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    for (int i = 0; i < HOGS; i++) {
+        hogs[i] = fork();
+        if (hogs[i] == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            for (;;)
+                atomic_signal_fence(memory_order_seq_cst);
+        }
+    }
+    bed_open(bed, ONE "- {call: b, op: burn, in: s, out: y, timeout_ms: 150}\n");
+    bed_drive(bed, &number, 1, take_outcome, &outcomes);
+    for (int i = 0; i < HOGS; i++) {
+        kill(hogs[i], SIGKILL);
+        waitpid(hogs[i], NULL, 0);
+    }
+    sched_setaffinity(0, sizeof before, &before);
+    sched_setaffinity(0, sizeof before, &before);
+    assert_int_equal(outcomes.ok, 1);
 }
 
 static void test_hang(void **state)
@@ -414,6 +453,7 @@ int main(void)
         TEST(test_old_damage_is_not_charged),
         TEST(test_batch_bisection),
         TEST(test_hang),
+        TEST(test_a_row_without_a_core_is_not_late),
         TEST(test_retry_with_backoff),
         TEST(test_late_answers_are_discarded),
         TEST(test_killed_from_outside),
