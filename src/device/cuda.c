@@ -219,15 +219,26 @@ static int cuda_copy_out(struct device *device, struct device_stream *stream, vo
     return CALL(device, cuMemcpyDtoHAsync_v2, to, from, bytes, stream_handle(stream));
 }
 
-/* Functions are looked up at the first launch of each: an operator may use few of many. */
+/* All functions at once, while this process may still open files: a driver may load or compile code when it is first
+ * asked for. */
 static int cuda_module_load(struct device *device, struct device_module *module)
 {
+    const struct sheaf_kernels *kernels = module->kernels;
     cuda_module handle;
-    if (module->kernels->image == NULL)
+    if (kernels->image == NULL)
         return device_note(device, -ENOTSUP, "the plug-in's kernels were built without nvcc");
-    int status = CALL(device, cuModuleLoadData, &handle, module->kernels->image);
-    if (status == 0)
-        module->image = handle;
+    int status = CALL(device, cuModuleLoadData, &handle, kernels->image);
+    if (status < 0)
+        return status;
+    module->image = handle;
+    for (uint32_t kernel = 0; kernel < kernels->kernel_count && status == 0; kernel++) {
+        cuda_function function;
+        status = CALL(device, cuModuleGetFunction, &function, handle, kernels->kernels[kernel].name);
+        if (status == 0)
+            module->functions[kernel] = function;
+        else if (status == -ENOENT)
+            (void)device_note(device, status, "kernel %s is not in the plug-in's image", kernels->kernels[kernel].name);
+    }
     return status;
 }
 
@@ -239,15 +250,6 @@ static int cuda_module_unload(struct device *device, struct device_module *modul
 static int cuda_module_launch(struct device *device, struct device_stream *stream, struct device_module *module,
                               uint32_t kernel, const struct sheaf_grid *grid, const void *argument)
 {
-    int status = 0;
-    if (module->functions[kernel] == NULL) {
-        cuda_function function;
-        status = CALL(device, cuModuleGetFunction, &function, (cuda_module)module->image,
-                      module->kernels->kernels[kernel].name);
-        if (status < 0)
-            return status;
-        module->functions[kernel] = function;
-    }
     void *arguments[] = {(void *)(uintptr_t)argument}; /* the driver reads as many bytes as the kernel's argument has */
     return CALL(device, cuLaunchKernel, (cuda_function)module->functions[kernel], grid->blocks[0], grid->blocks[1],
                 grid->blocks[2], grid->threads[0], grid->threads[1], grid->threads[2], grid->shared_bytes,
