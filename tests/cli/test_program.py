@@ -91,6 +91,7 @@ def check_settings(checks):
     checks.expect(rows["memory"] == ["2G", "SHEAF_MEMORY"], f"memory: {rows['memory']}")
     checks.expect(rows["lang"] == ["deu", "--lang"], f"lang: {rows['lang']}")
     checks.expect(rows["durability"] == ["full", "default"], f"durability: {rows['durability']}")
+    checks.expect(rows["integrity"] == ["crash", "default"], f"integrity: {rows['integrity']}")
     with open(file, "w", encoding="utf-8") as config:
         config.write("wrokers: 3\n")
     checks.expect_exit(2, "config", "show", env=environment, says="did you mean workers?")
