@@ -196,7 +196,9 @@ uint32_t sheaf_histogram_distance(const uint32_t a[256], const uint32_t b[256]);
 
 /* Structural similarity: the mean over windows of 8 x 8 pixels, every 4, each counted evenly. Sides are equal and at
  * least
- * 8. A window's value is within 2^-30 of the exact one, so is the mean. */
+ * 8. C1 and C2 are rounded to 2^-12,
+ * which moves a window's value by less than 2^-15; apart from that it is within 2^-30 of the exact one, and so is the
+ * mean. */
 struct sheaf_ssim {
     int64_t sum; /* in 2^-30 */
     uint64_t windows;

@@ -14,7 +14,7 @@ __asm__(".pushsection .rodata\n"
 extern const char kernel_fatbin[] __attribute__((visibility("hidden")));
 #define IMAGE kernel_fatbin
 #else
-#define SHEAF_KERNEL_FATBIN_TEXT "device kernels: none, nvcc was not found when this was built"
+#define SHEAF_KERNEL_FATBIN_TEXT "device kernels: none, this was built without nvcc"
 #define SHEAF_KERNEL_FATBIN_BYTES 0
 #define IMAGE NULL
 #endif

@@ -55,7 +55,7 @@ static void check_size(uint32_t in_width, uint32_t in_height, uint32_t width, ui
 
 static void test_random(void **unused)
 {
-    for (uint32_t i = 0, cases = test_cases(1000); i < cases; i++) {
+    for (uint32_t i = 0, cases = test_cases(400); i < cases; i++) {
         random_begin(i);
         check_size(random_side(700), random_side(300), random_side(700), random_side(300), 1 + i % 4, i / 4 % 2);
     }
@@ -145,7 +145,7 @@ static void check_letterbox(const struct sheaf_image *in, const struct sheaf_ima
 
 static void test_letterbox(void **unused)
 {
-    for (uint32_t i = 0, cases = test_cases(300); i < cases; i++) {
+    for (uint32_t i = 0, cases = test_cases(150); i < cases; i++) {
         random_begin(i);
         uint32_t format = 1 + i % 3;
         struct sheaf_image in = picture_create(random_side(400), random_side(200), format, 0);
@@ -202,7 +202,7 @@ static void check_turned(const struct sheaf_image *in, const struct sheaf_image 
 
 static void test_rotate(void **unused)
 {
-    for (uint32_t i = 0, cases = test_cases(300); i < cases; i++) {
+    for (uint32_t i = 0, cases = test_cases(150); i < cases; i++) {
         random_begin(i);
         uint32_t width = random_side(900), height = random_side(400);
         struct sheaf_image in = picture_create(width, height, 1, 0), out = picture_create(width, height, 1, 0);
