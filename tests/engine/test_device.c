@@ -352,8 +352,8 @@ static void test_rows_that_fault(void **state)
     bed->device = "cuda";
     set_number("SHEAF_FAKE_CUDA_DEVICES", 2);
     make_numbers(numbers);
-    for (int i = 0; i < ROOTS; i++) { /* three, far apart */
-        bool wanted = i % 60 == 20;
+    for (int i = 0; i < ROOTS; i++) { /* two: with a third a device might fail three times in a row */
+        bool wanted = i == 40 || i == 120;
         while ((letter_of(numbers[i]) == FAULTY_LETTER) != wanted)
             numbers[i]++;
     }
@@ -365,7 +365,7 @@ static void test_rows_that_fault(void **state)
             fail_msg("root %d of %lld: class %d: %s", i, (long long)numbers[i], (int)answers.classes[i],
                      answers.causes[i]);
     }
-    assert_int_equal(guilty, 3);
+    assert_int_equal(guilty, 2);
     assert_int_equal(answers.failed, guilty);
     assert_int_equal(bed_heard(bed, "is retired"), 0);
     assert_true(bed_number(bed, NULL, "worker_deaths") >= 3);
