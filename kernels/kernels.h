@@ -195,10 +195,8 @@ struct sheaf_page_ink sheaf_page_ink(const uint32_t counts[256], uint32_t apart)
 uint32_t sheaf_histogram_distance(const uint32_t a[256], const uint32_t b[256]);
 
 /* Structural similarity: the mean over windows of 8 x 8 pixels, every 4, each counted evenly. Sides are equal and at
- * least
- * 8. C1 and C2 are rounded to 2^-12,
- * which moves a window's value by less than 2^-15; apart from that it is within 2^-30 of the exact one, and so is the
- * mean. */
+ * least 8. C1 and C2 are rounded to 2^-12, which moves a window's value by less than 2^-15; apart from that it is
+ * within 2^-30 of the exact one, and so is the mean. */
 struct sheaf_ssim {
     int64_t sum; /* in 2^-30 */
     uint64_t windows;
@@ -227,8 +225,8 @@ int sheaf_kernel_skew(const struct sheaf_image *in, uint32_t threshold, uint32_t
  * to its left, row by row, the first in the highest bit. */
 int sheaf_kernel_dhash(const struct sheaf_image *in, uint64_t *ret_hash);
 /* Perceptual hash: of the picture scaled to 32 x 32 by area, whether each of the lowest 8 x 8 coefficients of its
- * cosine transform is above their median, in the same order. Coefficients are in integers, off by at most 2^-6 of a
- * shade. */
+ * cosine transform is above their median, in the same order. Coefficients are in integers: as means
+ * over the picture, off by at most 2^-6 of a shade. */
 int sheaf_kernel_phash(const struct sheaf_image *in, uint64_t *ret_hash);
 /* Bits that differ. */
 uint32_t sheaf_hash_distance(uint64_t a, uint64_t b);

@@ -8,9 +8,11 @@
  *
  *     struct sheaf_kernel_plan plan = {.scratch = address, .scratch_bytes = bytes};
  *     status = sheaf_plan_resize(&in, &out, SHEAF_FILTER_AREA, &plan);
- *     for (i = 0; i < plan.step_count && status == 0; i++)
- *         status = device->launch(batch, sheaf_device_kernels.kernels[plan.steps[i].function].name,
- * &plan.steps[i].grid, plan.steps[i].args);
+ *     for (i = 0; i < plan.step_count && status == 0; i++) {
+ *         const struct sheaf_kernel_step *step = &plan.steps[i];
+ *         const char *name = sheaf_device_kernels.kernels[step->function].name;
+ *         status = device->launch(batch, name, &step->grid, step->args);
+ *     }
  *
  * None uses dynamic shared memory. A plan may be run again while its addresses hold; nothing of it points into host
  * memory, so it can be captured.
