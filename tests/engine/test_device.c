@@ -192,9 +192,9 @@ static void test_pools(void **state)
                   "- {call: one, op: device_sum, in: t, out: x, pool: one}\n"
                   "- {call: two, op: device_sum, in: t, out: y, pool: two, place: gpu}\n"
                   "- {call: three, op: device_sum, in: t, out: z, place: cpu}\n");
-    assert_int_equal(bed_workers(NULL, 0), 2 + 1 + 2); /* of blob, the device, the CPU's kernels */
     bed_drive(bed, numbers, ROOTS, take_sum, &answers);
     bed_close(bed);
+    assert_int_equal(bed_number(bed, NULL, "workers"), 2 + 1 + 2); /* of blob, the device, the CPU's kernels */
     check_sums(&answers, numbers);
     assert_int_equal(answers.ok, ROOTS);
 }
