@@ -17,7 +17,7 @@
 #include "engine/shard.h"
 #include "engine/supervisor.h"
 
-enum { SILENCE_MS = 20000, LEFT_MS = 5000 };
+enum { SILENCE_MS = 20000, LEFT_MS = 20000 };
 
 #define CALL_TAIL "pool: all, recovery: retry, retries: 6, backoff_ms: 1}\n"
 const char *const job_program =

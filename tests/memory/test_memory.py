@@ -144,13 +144,13 @@ def check_gather(checks, make_samples, memory_mib):
 
 
 def check_deaths(checks, make_samples, memory_mib):
-    """The same, and every half second some worker is killed."""
+    """The same, and some worker is killed at every third sample."""
     killed = []
 
     def kill(pid, sample):
         workers = held.children_of(pid)
-        if sample % 10 == 0 and workers and len(killed) < 20 * SCALE:
-            killed.append(workers[sample // 10 % len(workers)])
+        if sample % 3 == 0 and workers and len(killed) < 20 * SCALE:
+            killed.append(workers[sample // 3 % len(workers)])
             try:
                 os.kill(killed[-1], signal.SIGKILL)
             except ProcessLookupError:
