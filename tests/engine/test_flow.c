@@ -419,6 +419,9 @@ static void test_many_runs(void **state)
     }
     assert_int_equal(taken, 150);
     uint64_t grown = resident_pages();
+#ifdef __SANITIZE_ADDRESS__ /* keeps what is freed for a while, and reports what never is by itself */
+    settled += 1u << 16;
+#endif
     assert_true(grown < settled + 512); /* 2 MiB in 40 runs */
 }
 
