@@ -11,6 +11,7 @@
 
 #define QUEUED_DEFAULT 1024u
 #define REAP_MAX 64u
+#define OPENED_IN_STEP_MAX 4u
 
 struct item {
     struct item *next;
@@ -232,16 +233,22 @@ static bool take_retry(struct reader *reader)
     return retry;
 }
 
-/* Nothing is opened past an item that waits for room: what came first is placed first, so a large one cannot starve. */
-static void open_more(struct reader *reader)
+/*
+ * Nothing is opened past an item that waits for room: what came first is placed first, so a large one cannot starve.
+ * True when there may be more to open: only so much is begun in one step, for memory is made and cached files are
+ * copied right here, and the first ones are to be worked on while the others are read.
+ */
+static bool open_more(struct reader *reader)
 {
-    while (reader->open_count < reader->open_max && reader->waiting.first == NULL) {
+    for (uint32_t begun = 0; reader->open_count < reader->open_max && reader->waiting.first == NULL; begun++) {
+        if (begun == OPENED_IN_STEP_MAX)
+            return true;
         struct item *item = take_submitted(reader);
-
         if (item == NULL)
-            return;
+            return false;
         open_item(reader, item);
     }
+    return false;
 }
 
 int reader_step(struct reader *reader, int64_t wait_us)
@@ -251,8 +258,8 @@ int reader_step(struct reader *reader, int64_t wait_us)
 
     if (take_retry(reader))
         retry_waiting(reader);
-    open_more(reader);
-    int count = io_reap(reader->io, completions, REAP_MAX, reader->reported != before ? 0 : wait_us);
+    bool more = open_more(reader);
+    int count = io_reap(reader->io, completions, REAP_MAX, more || reader->reported != before ? 0 : wait_us);
     if (count < 0)
         return count;
     for (int i = 0; i < count; i++)

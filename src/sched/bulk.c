@@ -9,7 +9,8 @@
  * begun.
  *
  * At the start of a run nothing is known of sizes, and a user waits for a first result: until one root is finished, the
- * first few roots get only a taste of their rows, so that a small one among them is out soon.
+ * first few roots get only a taste of their rows and the next ones none, and what moves up is of the smallest root
+ * there is, so that a small one is out soon.
  */
 #include <errno.h>
 #include <math.h>
@@ -26,6 +27,7 @@ enum {
     TASTED_ROOTS_MAX = 16,     /* ... for so many roots */
     OTHERS_BEFORE = 256,       /* after so many other rows ... */
     MOVED_IN_TURN = 64,        /* ... so many move up in any case: a fifth of the work */
+    LOOKED_AT_MAX = 16384,     /* of the rows put aside, to find a small root among them */
     ROOTS_MIN = 64,
 };
 
@@ -92,10 +94,10 @@ static double usual_children(const struct bulk *bulk, const struct bulk_root *ro
 
 static bool has_its_share(const struct bulk *bulk, const struct bulk_root *root)
 {
-    if (root->queued < TASTE_ROWS || bulk->off)
+    if (bulk->off)
         return false;
-    if (!bulk->finished_any && bulk->children_roots <= TASTED_ROOTS_MAX)
-        return true;
+    if (!bulk->finished_any)
+        return bulk->children_roots > TASTED_ROOTS_MAX || root->queued >= TASTE_ROWS;
     return root->queued >= LARGE_TIMES * USUAL_MIN && root->queued >= LARGE_TIMES * usual_children(bulk, root);
 }
 
@@ -134,12 +136,31 @@ static uint32_t low_water(const struct sched *sched, const struct plan_pool *poo
     return rows < UINT32_MAX ? (uint32_t)rows : UINT32_MAX;
 }
 
+/* Among the rows put aside first: 1 + the root with the fewest children, the earlier of equals; 0: none. */
+static uint32_t smallest_aside(struct sched *sched, uint32_t call)
+{
+    const struct row_list *aside = &sched->calls[call].aside;
+    uint32_t smallest = 0, entity = aside->first;
+    for (uint32_t seen = 0; seen < aside->count && seen < LOOKED_AT_MAX; seen++) {
+        const struct row *row = row_at(sched, call, entity);
+        const struct bulk_root *roots = sched->bulk.roots;
+        if (smallest == 0 || roots[row->root - 1].children < roots[smallest - 1].children)
+            smallest = row->root;
+        entity = row->next;
+    }
+    return smallest;
+}
+
+/* In the order they came; until some root is finished those of the smallest root first, so that one is soon. */
 static uint32_t move_up(struct sched *sched, uint32_t call, uint32_t rows)
 {
     struct row_list *aside = &sched->calls[call].aside;
-    uint32_t moved = 0;
-    while (moved < rows && aside->count > 0) {
-        uint32_t entity = aside->first;
+    uint32_t only = sched->bulk.finished_any ? 0 : smallest_aside(sched, call), moved = 0;
+    uint32_t left = aside->count < LOOKED_AT_MAX ? aside->count : LOOKED_AT_MAX;
+    for (uint32_t entity = aside->first, next; moved < rows && left > 0; entity = next, left--) {
+        next = row_at(sched, call, entity)->next;
+        if (only != 0 && row_at(sched, call, entity)->root != only)
+            continue;
         row_remove(sched, call, entity);
         row_append(sched, call, entity, ROW_READY);
         moved++;
