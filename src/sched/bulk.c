@@ -19,15 +19,16 @@
 #include "sched/rows.h"
 
 enum {
-    LARGE_TIMES = 8,           /* this many times the usual number of children is far more */
-    USUAL_MIN = 32,            /* where roots are tiny, or none is known yet */
-    LOW_WATER_PER_WORKER = 32, /* rows of a Pool that keep its workers from looking idle ... */
-    LOW_WATER_BATCHES = 2,     /* ... or so many full batches, if that is more */
-    TASTE_ROWS = 16,           /* rows of a root before any root is finished ... */
-    TASTED_ROOTS_MAX = 16,     /* ... for so many roots */
-    OTHERS_BEFORE = 256,       /* after so many other rows ... */
-    MOVED_IN_TURN = 64,        /* ... so many move up in any case: a fifth of the work */
-    LOOKED_AT_MAX = 16384,     /* of the rows put aside, to find a small root among them */
+    LARGE_TIMES = 8,             /* this many times the usual number of children is far more */
+    USUAL_MIN = 32,              /* where roots are tiny, or none is known yet */
+    LOW_WATER_PER_WORKER = 32,   /* rows of a Pool that keep its workers from looking idle ... */
+    LOW_WATER_BATCHES = 2,       /* ... or so many full batches, if that is more */
+    TASTE_ROWS = 16,             /* rows of a root before any root is finished ... */
+    TASTED_ROOTS_MIN = 8,        /* ... for so many roots, */
+    TASTED_ROOTS_PER_WORKER = 8, /* and so many more for each worker */
+    OTHERS_BEFORE = 256,         /* after so many other rows ... */
+    MOVED_IN_TURN = 64,          /* ... so many move up in any case: a fifth of the work */
+    LOOKED_AT_MAX = 16384,       /* of the rows put aside, to find a small root among them */
     ROOTS_MIN = 64,
 };
 
@@ -97,7 +98,8 @@ static bool has_its_share(const struct bulk *bulk, const struct bulk_root *root)
     if (bulk->off)
         return false;
     if (!bulk->finished_any)
-        return bulk->children_roots > TASTED_ROOTS_MAX || root->queued >= TASTE_ROWS;
+        return bulk->children_roots > TASTED_ROOTS_MIN + TASTED_ROOTS_PER_WORKER * (uint64_t)bulk->workers ||
+               root->queued >= TASTE_ROWS;
     return root->queued >= LARGE_TIMES * USUAL_MIN && root->queued >= LARGE_TIMES * usual_children(bulk, root);
 }
 
@@ -177,6 +179,7 @@ uint32_t sched_level(struct sched *sched, uint32_t pool_number, uint32_t rows_ou
         rows += sched_queued(sched, calls[i]) + sched_isolating(sched, calls[i]);
         aside += sched_aside(sched, calls[i]);
     }
+    sched->bulk.workers = workers > sched->bulk.workers ? workers : sched->bulk.workers;
     if (aside == 0)
         return 0;
     low = low_water(sched, pool, workers);

@@ -57,6 +57,7 @@ struct bulk_root {
 struct bulk {
     struct bulk_root *roots; /* by number of the root */
     uint32_t capacity;
+    uint32_t workers;     /* of the largest Pool */
     uint32_t taken_since; /* READY rows handed out since some were moved up */
     double children_log_sum;
     uint64_t children_roots; /* roots that had a child */

@@ -84,6 +84,18 @@ static void finish_a_small_one(struct bed *bed, uint32_t root)
     sched_root_over(bed->sched, root);
 }
 
+/* As long as nothing is finished: its rest is out before more of the larger one that came first. */
+static void test_the_smallest_root_moves_up_first(void **state)
+{
+    struct bed *bed = *state;
+    uint32_t pool = bed->plan->calls[READ].pool;
+    grow(bed, READ, 0, 100);
+    grow(bed, READ, 1, TASTE + 4);
+    assert_int_equal(sched_level(bed->sched, pool, 0, 2), 4);
+    assert_int_equal(sched_aside(bed->sched, READ), 100 - TASTE);
+    assert_true(sched_level(bed->sched, pool, 0, 2) > 0);
+}
+
 static void test_first_roots_get_a_taste(void **state)
 {
     struct bed *bed = *state;
@@ -173,6 +185,7 @@ static void test_cancel_of_what_is_aside(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(test_the_smallest_root_moves_up_first),
         TEST(test_first_roots_get_a_taste),
         TEST(test_equal_roots_are_never_put_aside),
         TEST(test_a_giant_lets_others_past_and_does_not_starve),
