@@ -40,7 +40,7 @@ int cases_each(void (*check)(void *cookie, const json_t *spec), void *cookie)
     root = root ? root : ".";
     snprintf(handed, sizeof(handed), "%s%s/conformance/handed/*.jsonl", shared ? shared : root,
              shared ? "" : "/../shared");
-    snprintf(own, sizeof(own), "%s/tests/conformance/*.jsonl", root);
+    snprintf(own, sizeof(own), "%s/tests/cases/*.jsonl", root);
     glob(handed, 0, NULL, &files);
     glob(own, files.gl_pathc ? GLOB_APPEND : 0, NULL, &files);
     for (size_t i = 0; i < files.gl_pathc && cases >= 0; i++) {

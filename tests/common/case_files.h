@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The conformance cases as files: those handed with the project, below SHEAF_SHARED (or ../shared beside the project),
- * and those of tests/conformance.
+ * and those of tests/cases.
  */
 #ifndef TESTS_COMMON_CASE_FILES_H
 #define TESTS_COMMON_CASE_FILES_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/conformance/case.h"
+#include "tests/cases/case.h"
 #include "tests/common/case_files.h"
 
 #include <errno.h>

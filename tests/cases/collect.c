@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/conformance/case.h"
+#include "tests/cases/case.h"
 
 static json_t *value_json(const struct sheaf_value *value, struct observed *observed)
 {

@@ -14,10 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/cases/case.h"
 #include "tests/common/case_compare.h"
 #include "tests/common/case_files.h"
 #include "tests/common/random_program.h"
-#include "tests/conformance/case.h"
 #include "tests/reference/reference.h"
 
 struct options {

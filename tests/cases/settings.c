@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/conformance/settings.h"
+#include "tests/cases/settings.h"
 
 #include <errno.h>
 #include <stddef.h>

@@ -10,8 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/cases/settings.h"
 #include "tests/common/operator_signatures.h"
-#include "tests/conformance/settings.h"
 
 #define MESSAGE_BYTES 512
 

@@ -6,8 +6,8 @@
  */
 #include <stdio.h>
 
+#include "tests/cases/case.h"
 #include "tests/common/case_files.h"
-#include "tests/conformance/case.h"
 #include "tests/lineage/player.h"
 #include "tests/sim/simulated.h"
 
