@@ -32,19 +32,31 @@ int watch_period_ms(const struct sheaf_run *run)
     return shortest / 4 < PERIOD_MS_MIN ? PERIOD_MS_MIN : (int)(shortest / 4);
 }
 
+/* Reads one of a process's files in /proc by a format of scanf; how many values it took, 0 when there is no such file.
+ */
+static int scan_proc(pid_t pid, const char *name, const char *format, ...) __attribute__((format(scanf, 3, 4)));
+
+static int scan_proc(pid_t pid, const char *name, const char *format, ...)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return 0;
+    va_list values;
+    va_start(values, format);
+    int taken = vfscanf(file, format, values);
+    va_end(values);
+    fclose(file);
+    return taken;
+}
+
 /* How long the process was ready to run and had no core, over its life: the second number of schedstat (proc(5)). 0
  * where the kernel does not count it. */
 static uint64_t process_waited_ns(pid_t pid)
 {
-    char path[64];
-    unsigned long long waited = 0;
-    snprintf(path, sizeof path, "/proc/%d/schedstat", (int)pid);
-    FILE *file = fopen(path, "re");
-    if (file && fscanf(file, "%*u %llu", &waited) != 1)
-        waited = 0;
-    if (file)
-        fclose(file);
-    return waited;
+    unsigned long long waited;
+    return scan_proc(pid, "schedstat", "%*u %llu", &waited) == 1 ? waited : 0;
 }
 
 /* How long the process has waited for a core since the last tick before the row that runs longest began. */
@@ -92,15 +104,9 @@ static void check_deadline(struct sheaf_run *run, uint32_t worker, struct proces
 /* A process that was stopped from outside (SIGSTOP) answers nothing and releases nothing. */
 static bool is_stopped(pid_t pid)
 {
-    char path[64], state = 0;
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    FILE *file = fopen(path, "re");
+    char state;
     /* pid (name) state: the name may hold anything, but ours has no bracket. */
-    if (file && fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
-        state = 0;
-    if (file)
-        fclose(file);
-    return state == 'T'; /* not 't': a tracer lets it go on */
+    return scan_proc(pid, "stat", "%*d (%*[^)]) %c", &state) == 1 && state == 'T'; /* not 't': a tracer lets it go on */
 }
 
 /* One that is still stopped a tick later is replaced. Who stopped it cannot be told: a row that ran is tried once more
@@ -114,14 +120,9 @@ static void check_stopped(struct process *process)
 
 uint64_t process_private_bytes(pid_t pid)
 {
-    char path[64];
-    unsigned long long size, resident = 0, shared = 0;
-    snprintf(path, sizeof path, "/proc/%d/statm", (int)pid);
-    FILE *file = fopen(path, "re");
-    if (file && fscanf(file, "%llu %llu %llu", &size, &resident, &shared) != 3)
-        resident = shared = 0;
-    if (file)
-        fclose(file);
+    unsigned long long resident, shared;
+    if (scan_proc(pid, "statm", "%*u %llu %llu", &resident, &shared) != 2)
+        return 0;
     return (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
