@@ -11,8 +11,7 @@
 #include <string.h>
 
 #include "lineage/lineage.h"
-#include "program/registry.h"
-#include "tests/common/operator_signatures.h"
+#include "tests/common/compiled_plan.h"
 
 enum { GRAINS_MAX = 64 };
 
@@ -74,18 +73,8 @@ static void counted_release(void *cookie, void *memory, size_t bytes)
 
 static void bed_compile(struct bed *bed, const char *text)
 {
-    struct sheaf_program *program;
-    struct sheaf_error error = SHEAF_ERROR_INIT;
     *bed = (struct bed){.allocations_left = UINT64_MAX};
-    assert_int_equal(sheaf_registry_create(&bed->registry), 0);
-    assert_int_equal(registry_add_plugin(bed->registry, &operator_signatures, NULL, NULL), 0);
-    assert_int_equal(sheaf_program_create(bed->registry, &program), 0);
-    int status = sheaf_program_parse(program, "test", text, strlen(text), NULL, 0, &error);
-    status = status ? status : sheaf_program_compile(program, &bed->plan, &error);
-    if (status)
-        print_error("%s\n", error.message);
-    assert_int_equal(status, 0);
-    sheaf_program_destroy(program);
+    compiled_plan(text, &bed->registry, &bed->plan);
 }
 
 static int bed_start(struct bed *bed)

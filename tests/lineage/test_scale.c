@@ -18,9 +18,8 @@
 #include <time.h>
 
 #include "lineage/lineage.h"
-#include "program/registry.h"
 #include "sched/sched.h"
-#include "tests/common/operator_signatures.h"
+#include "tests/common/compiled_plan.h"
 
 enum { LEVELS = 1200, STACK_BYTES = 128 * 1024 };
 
@@ -61,19 +60,9 @@ static void on_root_complete(void *cookie, uint32_t root)
 
 static void machine_make(struct machine *m, const char *text, uint32_t children)
 {
-    struct sheaf_program *program;
-    struct sheaf_error error = SHEAF_ERROR_INIT;
     struct lineage_effects effects = {m, on_ready, on_cancel, on_value_unused, on_root_complete};
     *m = (struct machine){.children = children};
-    assert_int_equal(sheaf_registry_create(&m->registry), 0);
-    assert_int_equal(registry_add_plugin(m->registry, &operator_signatures, NULL, NULL), 0);
-    assert_int_equal(sheaf_program_create(m->registry, &program), 0);
-    int status = sheaf_program_parse(program, "scale", text, strlen(text), NULL, 0, &error);
-    status = status ? status : sheaf_program_compile(program, &m->plan, &error);
-    if (status)
-        print_error("%s\n", error.message);
-    assert_int_equal(status, 0);
-    sheaf_program_destroy(program);
+    compiled_plan(text, &m->registry, &m->plan);
     assert_int_equal(lineage_create(m->plan, &effects, &lineage_heap, &m->lineage), 0);
     assert_int_equal(sched_create(m->plan, &lineage_heap, &m->sched), 0);
 }

@@ -8,9 +8,8 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "program/registry.h"
 #include "sched/sched.h"
-#include "tests/common/operator_signatures.h"
+#include "tests/common/compiled_plan.h"
 
 struct bed {
     struct sheaf_registry *registry;
@@ -30,19 +29,9 @@ enum { ROWS, BATCH, STOP };
 static int set_up(void **state)
 {
     static struct bed bed;
-    struct sheaf_program *program;
-    struct sheaf_error error = SHEAF_ERROR_INIT;
-    assert_int_equal(sheaf_registry_create(&bed.registry), 0);
-    assert_int_equal(registry_add_plugin(bed.registry, &operator_signatures, NULL, NULL), 0);
-    assert_int_equal(sheaf_program_create(bed.registry, &program), 0);
-    int status = sheaf_program_parse(program, "test", text, strlen(text), NULL, 0, &error);
-    status = status ? status : sheaf_program_compile(program, &bed.plan, &error);
-    if (status)
-        print_error("%s\n", error.message);
-    assert_int_equal(status, 0);
+    compiled_plan(text, &bed.registry, &bed.plan);
     assert_string_equal(bed.plan->calls[BATCH].name, "batch");
     assert_string_equal(bed.plan->calls[STOP].name, "stop");
-    sheaf_program_destroy(program);
     assert_int_equal(sched_create(bed.plan, &lineage_heap, &bed.sched), 0);
     *state = &bed;
     return 0;

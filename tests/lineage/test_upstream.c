@@ -8,9 +8,8 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "program/registry.h"
 #include "sched/upstream.h"
-#include "tests/common/operator_signatures.h"
+#include "tests/common/compiled_plan.h"
 
 static const char text[] = "sources: {x: {kind: i64}}\n"
                            "steps:\n"
@@ -52,17 +51,9 @@ static void check_makers(const struct upstream_map *map, const char *call, const
 static void test_makers(void **state)
 {
     struct sheaf_registry *registry;
-    struct sheaf_program *program;
     struct sheaf_plan *plan;
     struct upstream_map map;
-    struct sheaf_error error = SHEAF_ERROR_INIT;
-    assert_int_equal(sheaf_registry_create(&registry), 0);
-    assert_int_equal(registry_add_plugin(registry, &operator_signatures, NULL, NULL), 0);
-    assert_int_equal(sheaf_program_create(registry, &program), 0);
-    int status = sheaf_program_parse(program, "test", text, strlen(text), NULL, 0, &error);
-    status = status ? status : sheaf_program_compile(program, &plan, &error);
-    if (status)
-        fail_msg("%s", error.message);
+    compiled_plan(text, &registry, &plan);
     assert_int_equal(upstream_open(&map, plan, &lineage_heap), 0);
     check_makers(&map, "make", "");
     check_makers(&map, "work", "make* ");
@@ -78,7 +69,6 @@ static void test_makers(void **state)
     assert_false(upstream_leads_to(&map, call_named(plan, "last"), call_named(plan, "last")));
     upstream_close(&map);
     sheaf_plan_destroy(plan);
-    sheaf_program_destroy(program);
     sheaf_registry_destroy(registry);
 }
 

@@ -15,6 +15,7 @@ import tempfile
 LIBRARIES = ("src/program/libprogram.a",)
 PACKAGES = ("jansson", "cmocka", "yaml-0.1", "libxxhash")
 SIGNATURES = "tests/common/operator_signatures.c"
+COMPILED = "tests/common/compiled_plan.c"
 DRIVER = {"LD_LIBRARY_PATH": "{build}/tests/fake_cuda",
           "SHEAF_FAKE_CUDA_KERNELS": "{build}/tests/device/device_test_ops.so",
           "SHEAF_TEST_DEVICE": "cuda", "SHEAF_FAKE_CUDA_STRICT": "1", "SHEAF_TEST_SEED": "1"}
@@ -24,12 +25,12 @@ SIMULATOR = tuple("src/sim/%s.c" % name for name in ("answers", "assign", "count
 # Modules that are tested together, and their tests, cheapest first: (name, sources, environment).
 GROUPS = (
     (("src/lineage", "src/sched"), (
-        ("sched", ["tests/lineage/test_sched.c", SIGNATURES], {}),
-        ("bulk", ["tests/lineage/test_bulk.c", SIGNATURES], {}),
+        ("sched", ["tests/lineage/test_sched.c", COMPILED, SIGNATURES], {}),
+        ("bulk", ["tests/lineage/test_bulk.c", COMPILED, SIGNATURES], {}),
         ("admission", ["tests/lineage/test_admission.c"], {}),
-    ("upstream", ["tests/lineage/test_upstream.c", SIGNATURES], {}),
+        ("upstream", ["tests/lineage/test_upstream.c", COMPILED, SIGNATURES], {}),
         ("policy", ["tests/sim/test_policy.c", SIGNATURES], {}),
-        ("lineage", ["tests/lineage/test_lineage.c", SIGNATURES], {}),
+        ("lineage", ["tests/lineage/test_lineage.c", COMPILED, SIGNATURES], {}),
         ("reference",
          ["tests/reference/test_reference.c", "tests/reference/static.c", "tests/reference/evaluate.c",
           "tests/reference/needed.c", "tests/reference/result.c", "tests/reference/compare.c",
