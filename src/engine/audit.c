@@ -148,12 +148,12 @@ static void see_row(struct look *look, uint32_t worker, const struct claim_row *
     }
     slot->seen.audit = shard->audits;
     see(slot, row->state == CLAIM_RUNNING ? SEEN_RUNNING : SEEN_CLAIMED, worker, link->generation, look->now_ns);
-    if (slot->seen.since_ns == look->now_ns)
-        slot->seen.waited_ns = worker_waited_ns(shard, worker);
     if (row->state != CLAIM_RUNNING)
         return;
     if (row->blocked && may_wait(shard, worker))
         slot->seen.since_ns = look->now_ns;
+    if (slot->seen.since_ns == look->now_ns)
+        slot->seen.waited_ns = worker_waited_ns(shard, worker);
     else if (over(shard, slot, look->now_ns))
         supervisor_time_out(shard->run->supervisor, worker, link->generation, row->grain, row->number,
                             run_timeout_ms(shard->run, &shard->plan->calls[slot->grain.call]));
