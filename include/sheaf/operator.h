@@ -301,6 +301,10 @@ struct sheaf_batch {
  * run, run_batch: return 0 when every row was answered or failed. A negative return raises for the whole dispatch: a
  * per-row operator's row fails with class `operator`; a batch is bisected down to the guilty row. `message` (at most
  * 512 bytes with its NUL) carries the cause.
+ *
+ * An operator with SHEAF_OPERATOR_DEVICE may have `run` too, with the same results: then a Call of it is an ordinary
+ * one, row by row on inputs in place, where the run has no device or the Call says `place: cpu`; and on a device `run`
+ * gets the rows that do not fit there.
  */
 struct sheaf_operator {
     uint32_t size;

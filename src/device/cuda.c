@@ -226,7 +226,7 @@ static int cuda_module_load(struct device *device, struct device_module *module)
     const struct sheaf_kernels *kernels = module->kernels;
     cuda_module handle;
     if (kernels->image == NULL)
-        return device_note(device, -ENOTSUP, "the plug-in's kernels were built without nvcc");
+        return device_note(device, -ENOEXEC, "the plug-in's kernels were built without nvcc");
     int status = CALL(device, cuModuleLoadData, &handle, kernels->image);
     if (status < 0)
         return status;

@@ -98,10 +98,13 @@ int cuda_status(cuda_result result)
         return -EAGAIN;
     case CUDA_NOT_FOUND:
         return -ENOENT;
-    case CUDA_NO_BINARY_FOR_GPU:
     case CUDA_INVALID_IMAGE:
+    case CUDA_NO_BINARY_FOR_GPU:
+    case CUDA_INVALID_PTX:
+    case CUDA_JIT_COMPILER_NOT_FOUND:
     case CUDA_UNSUPPORTED_PTX_VERSION:
-        return -ENOTSUP;
+    case CUDA_JIT_COMPILATION_DISABLED:
+        return -ENOEXEC;
     case CUDA_NOT_SUPPORTED:
         return -EOPNOTSUPP;
     default:

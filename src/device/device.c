@@ -21,6 +21,8 @@ enum device_fault device_fault_of(int status)
         return DEVICE_FAULT_ECC;
     case -ENODEV:
         return DEVICE_FAULT_LOST;
+    case -ENOEXEC:
+        return DEVICE_FAULT_UNSUITED;
     default:
         return DEVICE_FAULT_NONE;
     }
@@ -28,8 +30,13 @@ enum device_fault device_fault_of(int status)
 
 const char *device_fault_name(enum device_fault fault)
 {
-    static const char *const names[] = {"no fault",      "illegal access",       "deadline",
-                                        "out of memory", "uncorrectable memory", "device lost"};
+    static const char *const names[] = {"no fault",
+                                        "illegal access",
+                                        "deadline",
+                                        "out of memory",
+                                        "uncorrectable memory",
+                                        "device lost",
+                                        "no kernels for this device"};
     return (unsigned)fault < sizeof names / sizeof *names ? names[fault] : "unknown fault";
 }
 

@@ -57,6 +57,7 @@ enum device_fault {
     DEVICE_FAULT_MEMORY,   /* -ENOMEM: device memory is used up: fewer rows may fit. Not sticky */
     DEVICE_FAULT_ECC,      /* -EIO: an uncorrectable memory error: the device, not the rows */
     DEVICE_FAULT_LOST,     /* -ENODEV: it is off the bus, or its driver is gone: the device, not the rows */
+    DEVICE_FAULT_UNSUITED, /* -ENOEXEC: the kernels were not built for it, or its driver does not know their kind */
 };
 /* What kind of fault a negative status of a device function is. */
 enum device_fault device_fault_of(int status);
@@ -64,7 +65,7 @@ const char *device_fault_name(enum device_fault fault);
 /* Whether the device itself is to blame, so that rows which were on it are innocent. */
 static inline bool device_fault_is_device(enum device_fault fault)
 {
-    return fault == DEVICE_FAULT_ECC || fault == DEVICE_FAULT_LOST;
+    return fault == DEVICE_FAULT_ECC || fault == DEVICE_FAULT_LOST || fault == DEVICE_FAULT_UNSUITED;
 }
 
 /* ---- opening ---- */
@@ -123,7 +124,7 @@ int device_copy_in(struct device *device, struct device_stream *stream, device_a
                    uint64_t bytes);
 int device_copy_out(struct device *device, struct device_stream *stream, void *to, device_address from, uint64_t bytes);
 
-/* Kernels of a plug-in. -ENOTSUP: they have no image for this device. `kernels` must stay. */
+/* Kernels of a plug-in. -ENOEXEC: they have no image for this device. `kernels` must stay. */
 int device_module_load(struct device *device, const struct sheaf_kernels *kernels, struct device_module **ret_module);
 /* `argument` is copied before it returns. -ENOENT: no such kernel; -EINVAL: no such shape of a grid. */
 int device_launch(struct device *device, struct device_stream *stream, struct device_module *module, const char *kernel,

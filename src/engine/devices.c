@@ -132,9 +132,23 @@ static int choose(const char *list, struct devices *devices, struct sheaf_error 
     return 0;
 }
 
-int devices_find(const char *word, const char *worker_path, struct devices *ret_devices, struct sheaf_error *error)
+/* Asks the worker program. */
+static void probe(const char *worker_path, struct devices *devices)
+{
+    char *text = malloc(PROBE_BYTES);
+    int status = text ? run_probe(worker_path, text, PROBE_BYTES) : -ENOMEM;
+    if (status == 0)
+        read_lines(text, devices);
+    else
+        snprintf(devices->why, sizeof devices->why, "looking for devices failed: %s", strerror(-status));
+    free(text);
+}
+
+int devices_find(const char *word, const char *worker_path, const char *imageless, struct devices *ret_devices,
+                 struct sheaf_error *error)
 {
     struct devices devices = {.may_use_host = word == NULL || strcmp(word, "auto") == 0};
+    int status = 0;
     if (word != NULL && !devices_word_is_good(word))
         return fail(error, SHEAF_E_USAGE, "device: '%s' is none of auto, host, cuda and cuda:0,1", word);
     if (word != NULL && strcmp(word, "host") == 0) {
@@ -142,13 +156,10 @@ int devices_find(const char *word, const char *worker_path, struct devices *ret_
         *ret_devices = devices;
         return 0;
     }
-    char *text = malloc(PROBE_BYTES);
-    int status = text ? run_probe(worker_path, text, PROBE_BYTES) : -ENOMEM;
-    if (status == 0)
-        read_lines(text, &devices);
+    if (imageless != NULL)
+        snprintf(devices.why, sizeof devices.why, "the kernels of %.200s were built without nvcc", imageless);
     else
-        snprintf(devices.why, sizeof devices.why, "looking for devices failed: %s", strerror(-status));
-    free(text);
+        probe(worker_path, &devices);
     if (devices.count == 0 && !devices.may_use_host)
         return fail(error, SHEAF_E_ENVIRONMENT, "device: %s; --device auto would use the host", devices.why);
     if (word != NULL && strncmp(word, "cuda:", 5) == 0 && (status = choose(word + 5, &devices, error)) < 0)

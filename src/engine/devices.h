@@ -34,9 +34,11 @@ struct devices {
 /* Whether the word is auto, host, cuda, or cuda:N,N,... */
 bool devices_word_is_good(const char *word);
 
-/* Looks for what `word` (NULL: auto) asks for. SHEAF_E_USAGE; SHEAF_E_ENVIRONMENT: it is not there, and the word does
- * not allow the host. The thread that calls it must not end before it returns. */
-int devices_find(const char *word, const char *worker_path, struct devices *ret_devices, struct sheaf_error *error);
+/* Looks for what `word` (NULL: auto) asks for; `imageless`: an operator of the run that no device can run, as its
+ * kernels were built for none, or NULL. SHEAF_E_USAGE; SHEAF_E_ENVIRONMENT: it is not there, and the word does not
+ * allow the host. The thread that calls it must not end before it returns. */
+int devices_find(const char *word, const char *worker_path, const char *imageless, struct devices *ret_devices,
+                 struct sheaf_error *error);
 
 /* What CUDA_VISIBLE_DEVICES must be for a process that is to see device `ordinal` alone. Free with free(). */
 char *devices_visible(uint32_t ordinal);

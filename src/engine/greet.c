@@ -36,7 +36,7 @@ static void describe_call(const struct sheaf_run *run, uint32_t index, struct at
         .batch_rows = run_batch_rows(call),
         .batch_bytes = call->batch_bytes,
         .timeout_ms = call->timeout_ms,
-        .operator_flags = call->op->flags,
+        .operator_flags = plan_call_flags(call),
         .widest_failure = call->widest_failure,
         .slots = call->op->slots,
         .input_count = call->input_count,

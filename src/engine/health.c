@@ -8,7 +8,7 @@ enum { DEVICE_FAULTS_MAX = 3 };
 void health_last_words(struct process *process, const struct attach_reply *reply)
 {
     uint32_t kind = ATTACH_FAULT_KIND(reply->number);
-    bool known = kind != DEVICE_FAULT_NONE && kind <= DEVICE_FAULT_LOST;
+    bool known = kind != DEVICE_FAULT_NONE && kind <= DEVICE_FAULT_UNSUITED;
     process->fault = known ? (enum device_fault)kind : DEVICE_FAULT_LOST;
     process->fault_alone = ATTACH_FAULT_ALONE(reply->number);
     snprintf(process->refusal, sizeof process->refusal, "%.*s", (int)sizeof process->refusal - 1, reply->line);
@@ -33,11 +33,15 @@ void health_count_fault(struct sheaf_run *run, struct process *processes, uint32
     atomic_fetch_add_explicit(&run->devices->failures[number], 1, memory_order_relaxed);
     process->device_faults += device_fault_is_device(process->fault);
     process->faults_in_a_row += !process->fault_alone;
-    process->retired = process->device_faults >= DEVICE_FAULTS_MAX || process->faults_in_a_row >= DEVICE_FAULTS_MAX;
+    process->retired = process->fault == DEVICE_FAULT_UNSUITED || process->device_faults >= DEVICE_FAULTS_MAX ||
+                       process->faults_in_a_row >= DEVICE_FAULTS_MAX;
     if (!process->retired)
         return;
+    char failures[32] = "";
+    if (process->fault != DEVICE_FAULT_UNSUITED) /* which no second try changes */
+        snprintf(failures, sizeof failures, " after %u failures", DEVICE_FAULTS_MAX);
     atomic_store_explicit(&run->devices->retired[number], true, memory_order_relaxed);
-    run_log(run, 2, "device %u (%s) is retired after %u failures, %u left: %s", run->devices->found[number].ordinal,
-            run->devices->found[number].name, DEVICE_FAULTS_MAX,
-            health_devices_left(run, processes, run->workers[worker].pool), process->refusal);
+    run_log(run, 2, "device %u (%s) is retired%s, %u left: %s", run->devices->found[number].ordinal,
+            run->devices->found[number].name, failures, health_devices_left(run, processes, run->workers[worker].pool),
+            process->refusal);
 }

@@ -225,6 +225,7 @@ int sheaf_engine_placement(const struct sheaf_engine *engine, const struct sheaf
     /* The devices that the topology knows: no driver is asked, and the plan may be for another machine. */
     const char *word = engine->options.device;
     uint32_t known = word && strcmp(word, "host") == 0 ? 0 : topo_machine(engine->topo)->gpu_count;
+    plan = known == 0 && plan->on_host ? plan->on_host : plan;
     uint32_t wanted, *counts = calloc(plan->pool_count + 1, sizeof *counts), *gpus = calloc(known + 1, sizeof *gpus);
     if (!counts || !gpus) {
         free(counts);

@@ -17,6 +17,7 @@
 #include "engine/shard.h"
 #include "engine/spill.h"
 #include "engine/supervisor.h"
+#include "program/registry.h"
 
 uint64_t clock_now_ns(void)
 {
@@ -403,6 +404,11 @@ static uint32_t default_window(const struct sheaf_run *run)
     return window < 64 ? 64 : window > 4096 ? 4096 : window;
 }
 
+static bool has_devices(const struct sheaf_run *run)
+{
+    return run->devices && run->devices->count > 0;
+}
+
 static void shape_lane(const struct sheaf_run *run, struct lane_shape *shape)
 {
     uint32_t batch_rows = 64, values = 1;
@@ -414,7 +420,7 @@ static void shape_lane(const struct sheaf_run *run, struct lane_shape *shape)
     uint32_t completion_bytes = completion_ring_bytes_min(values);
     shape->shard_count = run->shard_count;
     /* A worker with a device has several batches at once, and one that waits. */
-    uint64_t at_once = run->devices ? (uint64_t)batch_rows * (PIPELINE_DEPTH + 1) : batch_rows;
+    uint64_t at_once = has_devices(run) ? (uint64_t)batch_rows * (PIPELINE_DEPTH + 1) : batch_rows;
     shape->claim_rows = power_of_two(at_once < CLAIM_ROWS_MAX ? at_once : CLAIM_ROWS_MAX);
     shape->completion_bytes = power_of_two(completion_bytes > (1u << 18) ? completion_bytes : 1u << 18);
     shape->control_bytes = 1u << 16;
@@ -434,7 +440,7 @@ static int create_workers(struct sheaf_run *run)
         worker->pool = run->placement->workers[i].pool;
         worker->node = run->placement->workers[i].node;
         enum plan_device device = run->plan->pools[worker->pool].device;
-        bool has_device = device == PLAN_ANY_DEVICE && run->devices && run->devices->count > 0;
+        bool has_device = device == PLAN_ANY_DEVICE && has_devices(run);
         worker->on_device = device != PLAN_NO_DEVICE;
         worker->device = has_device ? i - run->pool_first[worker->pool] : TOPO_NONE;
         struct lane_shape shape = {.worker = i};
@@ -498,7 +504,7 @@ static int create_payload(struct sheaf_run *run)
                                       .segment_bytes = segment_bytes(run),
                                       .spill = run->spill ? spill_segment(run->spill) : NULL,
                                       .spill_read_only = run->spill ? spill_read_only(run->spill) : -1,
-                                      .keeps_real = run->devices != NULL,
+                                      .keeps_real = has_devices(run),
                                       .limit_bytes = run->budget.payload_bytes,
                                       .nodes = nodes};
     int result = payload_create(&options, &run->payload);
@@ -509,7 +515,20 @@ static int create_payload(struct sheaf_run *run)
     return result;
 }
 
-/* Devices are looked for only when a Call that runs is for them. */
+/* An operator of a live Call for devices whose kernels were built for none. NULL: there is no such. */
+static const char *imageless(const struct sheaf_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->call_count; i++) {
+        const struct plan_call *call = &plan->calls[i];
+        const struct sheaf_kernels *kernels = registry_kernels(plan->registry, call->op);
+        if (call->device == PLAN_ANY_DEVICE && call->live && kernels && !kernels->image)
+            return call->op->name;
+    }
+    return NULL;
+}
+
+/* Devices are looked for only when a Call that runs is for them. Where there are none the run goes by the Plan for
+ * that. */
 static int find_devices(struct sheaf_run *run, struct sheaf_error *error)
 {
     bool wanted = false;
@@ -520,9 +539,12 @@ static int find_devices(struct sheaf_run *run, struct sheaf_error *error)
     run->devices = calloc(1, sizeof *run->devices);
     if (!run->devices)
         return -ENOMEM;
-    int result = devices_find(run->engine->options.device, run->engine->worker_path, run->devices, error);
-    if (result == 0 && run->devices->count == 0)
+    int result =
+        devices_find(run->engine->options.device, run->engine->worker_path, imageless(run->plan), run->devices, error);
+    if (result == 0 && !has_devices(run)) {
         run_log(run, 1, "Calls for devices run on the host: %s", run->devices->why);
+        run->plan = run->plan->on_host ? run->plan->on_host : run->plan;
+    }
     for (uint32_t i = 0; result == 0 && i < run->devices->count; i++)
         run_log(run, 1, "device %u: %s, %llu MiB, %s", run->devices->found[i].ordinal, run->devices->found[i].name,
                 (unsigned long long)(run->devices->found[i].memory_bytes >> 20), run->devices->found[i].bus_id);

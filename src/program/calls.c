@@ -184,7 +184,6 @@ int compile_call(struct compile *compile, uint32_t step_index)
     call->domain = plan->ports[compile_port_of(compile, step_index, 0)].domain;
     call->position = plan->domains[call->domain].call_count++;
     call->widest_failure = call->op->widest_failure;
-    call->batch = call->op->flags & SHEAF_OPERATOR_BATCH;
     call->side_effect = call->op->flags & SHEAF_OPERATOR_SIDE_EFFECT;
     call->input_first = compile->call_port_count;
     call->input_count = step->input_count;

@@ -229,7 +229,7 @@ static int compile_passes(struct compile *compile)
         status = compile_warnings(compile);
     if (status == 0 && plan_fingerprint(compile->plan) != 0)
         status = compile_no_memory(compile);
-    return status;
+    return status == 0 ? compile_on_host(compile) : status;
 }
 
 int sheaf_program_compile(const struct sheaf_program *program, struct sheaf_plan **ret_plan, struct sheaf_error *error)

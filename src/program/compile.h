@@ -118,6 +118,8 @@ int compile_liveness(struct compile *compile);
 int compile_finality(struct compile *compile);
 /* layout.c */
 int compile_layout(struct compile *compile);
+/* sheaf_plan.on_host, of a Plan that is complete. */
+int compile_on_host(struct compile *compile);
 int compile_warnings(struct compile *compile);
 
 #endif

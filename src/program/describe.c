@@ -30,6 +30,12 @@ static void write_port_text(FILE *to, const struct sheaf_plan *plan, const struc
     fprintf(to, "%s%s\n", port->needs_final ? ", waits for final inputs" : "", port->live ? "" : ", not observed");
 }
 
+static const char *pool_on_host(const struct sheaf_plan *plan, const struct plan_call *call)
+{
+    const struct sheaf_plan *on_host = plan->on_host;
+    return on_host->pools[on_host->calls[call - plan->calls].pool].name;
+}
+
 static void write_call_text(FILE *to, const struct sheaf_plan *plan, const struct plan_call *call)
 {
     fprintf(to, "    call %s: %s %s (", call->name, call->op->name, call->op->version);
@@ -38,7 +44,10 @@ static void write_call_text(FILE *to, const struct sheaf_plan *plan, const struc
     fputs(") -> (", to);
     for (uint32_t i = 0; i < call->output_count; i++)
         fprintf(to, "%s%s", i ? ", " : "", plan->ports[plan->call_ports[call->output_first + i]].name);
-    fprintf(to, "), pool %s, batch %u", plan->pools[call->pool].name, call->batch_rows);
+    fprintf(to, "), pool %s", plan->pools[call->pool].name);
+    if (call->device == PLAN_ANY_DEVICE && plan->on_host)
+        fprintf(to, " (%s where there is no device)", pool_on_host(plan, call));
+    fprintf(to, ", batch %u", call->batch_rows);
     if (call->batch_bytes)
         fprintf(to, " of at most %" PRIu64 " bytes", call->batch_bytes);
     if (call->timeout_ms)

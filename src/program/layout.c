@@ -108,12 +108,12 @@ static int index_readers(struct compile *compile)
     return 0;
 }
 
-static const char *pool_name(const struct compile *compile, uint32_t call)
+static const char *pool_name(const struct compile *compile, const struct sheaf_plan *plan, uint32_t call)
 {
     const struct sheaf_call *given = &compile->program->steps[compile->call_steps[call]].call;
-    if (given->pool)
-        return given->pool;
-    return compile->plan->calls[call].device == PLAN_ANY_DEVICE ? "gpu" : given->name;
+    if (plan->calls[call].device == PLAN_ANY_DEVICE)
+        return "gpu";
+    return given->pool ? given->pool : given->name;
 }
 
 /* A device has one process, so all Calls for devices share a Pool, whatever they call it. */
@@ -123,9 +123,9 @@ static bool shares_pool(const struct plan_pool *pool, const struct plan_call *ca
 }
 
 /* Calls of one Pool name share a Pool. Two rounds, so that Pools with a live Call come first. */
-static int make_pools(struct compile *compile)
+static int make_pools(struct compile *compile, struct sheaf_plan *plan)
 {
-    struct sheaf_plan *plan = compile->plan;
+    plan->pool_count = 0;
     plan->pools = memory_array(compile->memory, plan->call_count, sizeof(*plan->pools));
     plan->pool_calls = memory_array(compile->memory, plan->call_count, sizeof(uint32_t));
     if (!plan->pools || !plan->pool_calls)
@@ -135,7 +135,7 @@ static int make_pools(struct compile *compile)
             struct plan_call *call = &plan->calls[i];
             if (call->live != (round == 0))
                 continue;
-            const char *name = pool_name(compile, i);
+            const char *name = pool_name(compile, plan, i);
             uint32_t pool = 0;
             while (pool < plan->pool_count && !shares_pool(&plan->pools[pool], call, name))
                 pool++;
@@ -166,7 +166,34 @@ int compile_layout(struct compile *compile)
     int status = index_domains(compile);
     if (status == 0)
         status = index_readers(compile);
-    return status == 0 ? make_pools(compile) : status;
+    return status == 0 ? make_pools(compile, compile->plan) : status;
+}
+
+int compile_on_host(struct compile *compile)
+{
+    const struct sheaf_plan *plan = compile->plan;
+    uint32_t changed = 0;
+    struct sheaf_plan *on_host = memory_array(compile->memory, 1, sizeof(*on_host));
+    if (!on_host)
+        return compile_no_memory(compile);
+    *on_host = *plan;
+    on_host->calls = memory_array(compile->memory, plan->call_count, sizeof(*on_host->calls));
+    if (!on_host->calls)
+        return compile_no_memory(compile);
+    for (uint32_t i = 0; i < plan->call_count; i++) {
+        struct plan_call *call = &on_host->calls[i];
+        *call = plan->calls[i];
+        if (call->device != PLAN_ANY_DEVICE || !call->op->run)
+            continue;
+        call->device = PLAN_NO_DEVICE;
+        call->by_rows = true;
+        call->batch = false;
+        changed++;
+    }
+    int status = changed > 0 ? make_pools(compile, on_host) : 0;
+    if (status == 0 && changed > 0)
+        compile->plan->on_host = on_host;
+    return status;
 }
 
 static int warn(struct compile *compile, uint32_t row, const struct program_step *step, const char *text)

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <sheaf/operator.h>
 #include <sheaf/program.h>
 
 #define PLAN_NONE UINT32_MAX
@@ -85,10 +86,18 @@ struct plan_call {
     enum sheaf_scope widest_failure;
     uint32_t priority; /* fewest Calls to an output: 0 is nearest. Drain first */
     bool batch;        /* sees the batch as a whole */
+    bool by_rows;      /* of an operator for devices by its `run`, as if it were for none */
     bool side_effect;
     bool live;        /* false: never runs (row 13) */
     bool needs_final; /* its Grains wait for final inputs (SEMANTICS section 4) */
 };
+
+/* What its operator is to it: sheaf_operator.flags. */
+static inline uint32_t plan_call_flags(const struct plan_call *call)
+{
+    const uint32_t of_devices = SHEAF_OPERATOR_BATCH | SHEAF_OPERATOR_DEVICE | SHEAF_OPERATOR_ONE_SHAPE;
+    return call->by_rows ? call->op->flags & ~of_devices : call->op->flags;
+}
 
 /* Live Calls only; a Pool whose Calls are all dead has none, needs no worker and comes last. */
 struct plan_pool {
@@ -119,6 +128,9 @@ struct sheaf_plan {
         const char *text;
     } * warnings;
     char fingerprint[65];
+    /* The same where a run finds no device: Calls that can do without one are ordinary ones, in the Pools they name.
+     * NULL: there are none. */
+    const struct sheaf_plan *on_host;
     const struct sheaf_registry *registry;
     void *memory; /* owns everything above */
 };

@@ -17,7 +17,8 @@
 
 struct entry {
     const struct sheaf_operator *op;
-    const char *path; /* of its plug-in, or NULL */
+    const char *path;                    /* of its plug-in, or NULL */
+    const struct sheaf_kernels *kernels; /* the same */
 };
 
 struct loaded {
@@ -117,12 +118,13 @@ static int add_plugin(struct sheaf_registry *registry, const struct sheaf_plugin
     if (!entries)
         return program_error(error, -ENOMEM, 0, "%s: out of memory", where);
     registry->entries = entries;
+    const struct sheaf_kernels *kernels = plugin->size >= sizeof(*plugin) ? plugin->kernels : NULL;
     plugins[registry->plugin_count++] = (struct loaded){plugin, handle, path};
     for (uint32_t i = 0; i < plugin->operator_count; i++) {
         bool found;
         size_t at = entry_position(registry, plugin->operators[i]->name, &found);
         memmove(&entries[at + 1], &entries[at], (registry->entry_count - at) * sizeof(*entries));
-        entries[at] = (struct entry){plugin->operators[i], path};
+        entries[at] = (struct entry){plugin->operators[i], path, kernels};
         registry->entry_count++;
     }
     return 0;
@@ -306,9 +308,21 @@ const struct sheaf_plugin *sheaf_registry_plugin(const struct sheaf_registry *re
     return registry->plugins[index].plugin;
 }
 
-const char *registry_plugin_path(const struct sheaf_registry *registry, const struct sheaf_operator *op)
+static const struct entry *entry_of(const struct sheaf_registry *registry, const struct sheaf_operator *op)
 {
     bool found = false;
     size_t at = registry && op ? entry_position(registry, op->name, &found) : 0;
-    return found && registry->entries[at].op == op ? registry->entries[at].path : NULL;
+    return found && registry->entries[at].op == op ? &registry->entries[at] : NULL;
+}
+
+const char *registry_plugin_path(const struct sheaf_registry *registry, const struct sheaf_operator *op)
+{
+    const struct entry *entry = entry_of(registry, op);
+    return entry ? entry->path : NULL;
+}
+
+const struct sheaf_kernels *registry_kernels(const struct sheaf_registry *registry, const struct sheaf_operator *op)
+{
+    const struct entry *entry = entry_of(registry, op);
+    return entry ? entry->kernels : NULL;
 }

@@ -9,11 +9,15 @@
 #ifndef SRC_PROGRAM_REGISTRY_H
 #define SRC_PROGRAM_REGISTRY_H
 
+#include <sheaf/operator.h>
 #include <sheaf/program.h>
 
 /* The path of the shared object an operator came from, absolute: what a worker must load. NULL for an operator of a
  * table that was added with registry_add_plugin and no path. The string is the registry's. */
 const char *registry_plugin_path(const struct sheaf_registry *registry, const struct sheaf_operator *op);
+
+/* The kernels of the plug-in an operator came from, or NULL. */
+const struct sheaf_kernels *registry_kernels(const struct sheaf_registry *registry, const struct sheaf_operator *op);
 
 /* Adds the operators of a plug-in that is linked in rather than loaded, after the same checks. `path` may be NULL. The
  * plug-in must outlive the registry. */

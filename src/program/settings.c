@@ -73,6 +73,10 @@ int compile_settings(struct compile *compile, const struct program_step *step, s
     call->backoff_ms = (uint32_t)given->backoff_ms;
     call->recovery = given->recovery;
     call->place = given->place;
-    call->device = !on_device ? PLAN_NO_DEVICE : given->place == SHEAF_PLACE_CPU ? PLAN_HOST_DEVICE : PLAN_ANY_DEVICE;
+    call->by_rows = on_device && op->run && given->place == SHEAF_PLACE_CPU;
+    call->batch = (plan_call_flags(call) & SHEAF_OPERATOR_BATCH) != 0;
+    call->device = !on_device || call->by_rows       ? PLAN_NO_DEVICE
+                   : given->place == SHEAF_PLACE_CPU ? PLAN_HOST_DEVICE
+                                                     : PLAN_ANY_DEVICE;
     return 0;
 }

@@ -48,21 +48,63 @@ static uint64_t row_bytes(const struct opened_operator *opened, const struct she
     return bytes + (opened->op->device_bytes != NULL ? opened->op->device_bytes(opened->state, row) : 0);
 }
 
+/* Whether it does not go into any batch. */
+static bool is_too_large(const struct device_worker *on, const struct opened_operator *opened,
+                         const struct worker_row *row)
+{
+    uint64_t beside = 4 * DEVICE_ALIGNMENT * ((uint64_t)row->row.input_count + 1);
+    return row_bytes(opened, &row->row) + beside > on->view.memory_bytes;
+}
+
+/* Each batch starts at a time of its own. */
+static void next_start(struct device_worker *on)
+{
+    uint64_t at_ns = now_ns();
+    on->last_ns = at_ns > on->last_ns ? at_ns : on->last_ns + 1;
+}
+
+/* A batch of one, by the CPU, while others are on the device. */
+static void run_here(struct device_worker *on, const struct opened_operator *opened, struct worker_row *row)
+{
+    struct sheaf_worker *worker = on->worker;
+    char message[MESSAGE_BYTES] = "";
+    next_start(on);
+    int status = row->phase == ROW_RUNNING ? 0 : row_start_at(row, on->last_ns);
+    if (status == 0)
+        status = opened->op->run(opened->state, &row->row, message);
+    message[MESSAGE_BYTES - 1] = '\0';
+    worker->batch.closed = on->queue.closed;
+    rows_finish_batch(worker, &row, 1, status, message);
+    announce_due(worker, now_ns());
+}
+
+/* Rows that no batch takes, and all where the CPU stands in for a device, if the operator can do without one. */
+static void run_rows_here(struct device_worker *on, const struct opened_operator *opened)
+{
+    struct device_queue *queue = &on->queue;
+    uint32_t count = queue->count, kept = 0;
+    bool all = device_info(on->device)->backend == SHEAF_DEVICE_HOST;
+    for (uint32_t at = 0; at < count && opened->op->run != NULL; at++) {
+        if (all || is_too_large(on, opened, queue->rows[at]))
+            run_here(on, opened, queue->rows[at]);
+        else
+            queue->rows[kept++] = queue->rows[at];
+    }
+    queue->count = opened->op->run != NULL ? kept : count;
+}
+
 /* Ends a row that does not go: unwanted, damaged, or larger than a batch may be. */
 static void end_now(struct worker_row *row)
 {
     row_finish(row, 0, NULL);
 }
 
-static bool is_too_large(struct device_worker *on, const struct opened_operator *opened, struct worker_row *row)
+static void fail_too_large(const struct device_worker *on, const struct opened_operator *opened, struct worker_row *row)
 {
-    uint64_t bytes = row_bytes(opened, &row->row) + 4 * DEVICE_ALIGNMENT * (row->row.input_count + 1);
-    if (bytes <= on->view.memory_bytes)
-        return false;
     worker_host.fail(&row->row, SHEAF_SCOPE_ITEM, SHEAF_CLASS_RESOURCE_EXHAUSTED,
                      "the row needs %llu MiB of device memory, more than the %llu MiB of a batch",
-                     (unsigned long long)(bytes >> 20), (unsigned long long)(on->view.memory_bytes >> 20));
-    return true;
+                     (unsigned long long)(row_bytes(opened, &row->row) >> 20),
+                     (unsigned long long)(on->view.memory_bytes >> 20));
 }
 
 /* Marks the row RUNNING if it may go. */
@@ -70,7 +112,12 @@ static bool start(struct device_worker *on, const struct opened_operator *opened
 {
     if (row->phase == ROW_RUNNING)
         return true; /* of a batch that did not fit */
-    return row_start_at(row, on->last_ns) == 0 && !is_too_large(on, opened, row);
+    if (row_start_at(row, on->last_ns) < 0)
+        return false;
+    if (!is_too_large(on, opened, row))
+        return true;
+    fail_too_large(on, opened, row);
+    return false;
 }
 
 /* Moves rows from the queue into the flight, as many as fit together. */
@@ -186,6 +233,13 @@ static void fail_on_fault(struct flight *flight, int status)
         device_worker_fail(flight->on, status);
 }
 
+static void end_flight(struct flight *flight)
+{
+    flight->count = 0;
+    pipeline_end(flight->batch);
+    flight->batch = NULL;
+}
+
 /* Ends the batch's rows and its flight. */
 static void land(struct flight *flight, int status, const char *message)
 {
@@ -200,9 +254,7 @@ static void land(struct flight *flight, int status, const char *message)
     worker->batch.closed = flight->closed;
     rows_finish_batch(worker, flight->rows, flight->count, status, message);
     store_relaxed_u64(&counters->batches, load_relaxed_u64(&counters->batches) + 1);
-    flight->count = 0;
-    pipeline_end(flight->batch);
-    flight->batch = NULL;
+    end_flight(flight);
 }
 
 /* A batch that took more device memory than its rows said: its rows go again, in halves. One row alone has failed. */
@@ -210,6 +262,12 @@ static void put_back(struct flight *flight)
 {
     struct device_queue *queue = &flight->on->queue;
     uint32_t count = flight->count;
+    if (count == 1 && flight->opened->op->run != NULL) {
+        struct worker_row *row = flight->rows[0];
+        end_flight(flight);
+        run_here(flight->on, flight->opened, row);
+        return;
+    }
     if (count == 1) {
         worker_host.fail(flight->views[0], SHEAF_SCOPE_ITEM, SHEAF_CLASS_RESOURCE_EXHAUSTED,
                          "the row needs more device memory than the %llu MiB of a batch",
@@ -221,8 +279,7 @@ static void put_back(struct flight *flight)
     memcpy(queue->rows, flight->rows, count * sizeof *queue->rows);
     queue->count += count;
     queue->batch_rows_max = (count + 1) / 2;
-    pipeline_end(flight->batch);
-    flight->batch = NULL;
+    end_flight(flight);
 }
 
 /* Nothing that was put on the streams for this batch is under way any more, whatever the operator did. */
@@ -261,9 +318,11 @@ void device_batch_launch(struct device_worker *on)
 {
     struct flight *flight = free_flight(on);
     char message[MESSAGE_BYTES] = "";
-    uint64_t at_ns = now_ns();
-    on->last_ns = at_ns > on->last_ns ? at_ns : on->last_ns + 1;
     flight->opened = &on->operators->opened[on->queue.index];
+    run_rows_here(on, flight->opened);
+    if (on->queue.count == 0)
+        return;
+    next_start(on);
     flight->input_count = on->worker->calls[on->queue.index].spec->input_count;
     flight->closed = on->queue.closed;
     flight->alone = on->queue.alone;
@@ -303,7 +362,7 @@ void device_batch_finish(struct device_worker *on)
     message[MESSAGE_BYTES - 1] = '\0';
     land(flight, status, message);
     /* The deadline of a batch is its own: it starts when the one before it is done. */
-    on->last_ns = now_ns() > on->last_ns ? now_ns() : on->last_ns + 1;
+    next_start(on);
     struct pipeline_batch *next = pipeline_oldest(on->pipeline);
     for (uint32_t slot = 0; slot < on->depth && next != NULL; slot++)
         if (on->flights[slot].batch == next)

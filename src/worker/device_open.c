@@ -61,7 +61,7 @@ static int load_kernels(struct device_worker *on, char *line)
         if (status < 0) {
             snprintf(line, ATTACH_LINE_BYTES, "step %s: the kernels of %s cannot be loaded: %s", opened->name,
                      opened->op->name, device_last_error(on->device));
-            return status == -ENOTSUP ? SHEAF_E_ENVIRONMENT : status;
+            return status;
         }
     }
     return 0;

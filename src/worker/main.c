@@ -64,7 +64,7 @@ static int serve(struct sheaf_worker *worker, const struct operators *operators)
         if (status < 0)
             return status;
         const struct opened_operator *opened = &operators->opened[claim->index];
-        if ((opened->op->flags & SHEAF_OPERATOR_BATCH) != 0)
+        if (opened->batch)
             run_batch(worker, claim, opened);
         else
             run_rows(worker, claim, opened);

@@ -53,7 +53,7 @@ static int open_one(struct sheaf_worker *worker, const struct sheaf_worker_call 
     if (status < 0)
         return status;
     const struct sheaf_operator *op = find_operator(plugin, call->operator_name);
-    bool batch = op != NULL && (op->flags & SHEAF_OPERATOR_BATCH) != 0;
+    bool batch = (call->operator_flags & SHEAF_OPERATOR_BATCH) != 0;
     if (op == NULL || op->option_count != call->option_count || (batch ? op->run_batch == NULL : op->run == NULL)) {
         snprintf(ret_line, line_bytes, "plug-in %s has no operator '%s' as the plan knows it; rebuild it",
                  call->plugin_path, call->operator_name);
@@ -62,6 +62,7 @@ static int open_one(struct sheaf_worker *worker, const struct sheaf_worker_call 
     ret_opened->op = op;
     ret_opened->kernels = plugin->size >= sizeof *plugin ? plugin->kernels : NULL;
     ret_opened->name = call->name;
+    ret_opened->batch = batch;
     if (op->open == NULL)
         return 0;
     char cause[ROW_CAUSE_BYTES] = "";

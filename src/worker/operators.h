@@ -3,6 +3,8 @@
 #ifndef SRC_WORKER_OPERATORS_H
 #define SRC_WORKER_OPERATORS_H
 
+#include <stdbool.h>
+
 #include <sheaf/worker.h>
 
 struct device_module;
@@ -11,6 +13,7 @@ struct opened_operator {
     const struct sheaf_operator *op;
     void *state;
     const char *name;                    /* of the Call */
+    bool batch;                          /* by run_batch, not by run */
     const struct sheaf_kernels *kernels; /* of its plug-in, or NULL */
     struct device_module *module;        /* they, on the device of this process */
 };

@@ -93,7 +93,8 @@ static void add_flags(struct text *text, const struct sheaf_operator *op)
     static const char *const scopes[] = {"item", "group", "root"};
     text_addf(text, "  sees %s\n", op->flags & SHEAF_OPERATOR_BATCH ? "whole batches" : "one row at a time");
     if (op->flags & SHEAF_OPERATOR_DEVICE)
-        text_adds(text, "  has kernels: runs on GPUs where there are any (--device)\n");
+        text_addf(text, "  has kernels: runs on GPUs where there are any (--device)%s\n",
+                  op->run != NULL ? "; else one row at a time" : "");
     if (op->flags & SHEAF_OPERATOR_SIDE_EFFECT)
         text_adds(text, "  has a side effect: runs even if nothing observes it\n");
     if (op->flags & SHEAF_OPERATOR_NONDETERMINISTIC)
