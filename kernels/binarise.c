@@ -28,7 +28,7 @@ int sheaf_kernel_histogram(const struct sheaf_image *in, uint32_t counts[256])
 /* Blocks of device threads take this many rows each. */
 enum { BLOCK_ROWS = 8 };
 
-static int histogram_plan(const struct plane_view *in, uint32_t *counts, struct sheaf_kernel_plan *plan)
+int plan_histogram(const struct plane_view *in, uint32_t *counts, struct sheaf_kernel_plan *plan)
 {
     struct histogram_args args = {*in, counts};
     int status = plan_clear(plan, counts, 256);
@@ -43,7 +43,7 @@ int sheaf_plan_histogram(const struct sheaf_image *in, uint32_t *counts, struct 
     if (status < 0)
         return status;
     struct plane_view plane = plane_view(in);
-    return counts ? histogram_plan(&plane, counts, plan) : -EINVAL;
+    return counts ? plan_histogram(&plane, counts, plan) : -EINVAL;
 }
 
 uint32_t sheaf_otsu_threshold(const uint32_t counts[256])
@@ -153,7 +153,7 @@ int sheaf_plan_otsu(const struct sheaf_image *in, const struct sheaf_image *out,
     uint32_t *counts = (uint32_t *)(uintptr_t)plan->scratch;
     struct plane_view plane = plane_view(in);
     struct otsu_args args = {counts, threshold ? threshold : counts + 256};
-    status = histogram_plan(&plane, counts, plan);
+    status = plan_histogram(&plane, counts, plan);
     if (status == 0)
         status = plan_append_blocks(plan, FUNCTION_otsu, &args, 1, 1);
     return status < 0 ? status : threshold_plan(in, out, args.threshold, 0, plan);

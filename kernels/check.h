@@ -26,6 +26,8 @@ struct colour colour_coefficients(uint32_t matrix);
 
 /* -ENOSPC when the plan has less scratch memory, with what it takes. */
 int plan_scratch(struct sheaf_kernel_plan *plan, uint64_t bytes);
+/* Steps that count the values of a checked plane. */
+int plan_histogram(const struct plane_view *in, uint32_t *counts, struct sheaf_kernel_plan *plan);
 /* A step that sets 32-bit words to 0. */
 int plan_clear(struct sheaf_kernel_plan *plan, void *words, uint64_t count);
 /* Appends a launch of blocks of PLAN_BLOCK_THREADS in a row. -E2BIG when the plan is full. `args` is copied. */

@@ -267,12 +267,12 @@ DEVICE_FUNCTION(skew_strips, struct skew_args)
 {
     EACH_THREAD
     {
-        uint32_t strip = PIXEL_X, y = PIXEL_Y;
+        uint32_t strip = PIXEL_X, y = PIXEL_Y, threshold = args.found ? *args.found : args.threshold;
         if (strip == 0 && y == 0)
             skew_begin(args.search, args.step);
         if (strip < args.strips && y < args.in.height)
             args.counts[(uint64_t)strip * args.in.height + y] =
-                skew_strip_ink(args.in.data + y * args.in.stride, args.in.width, strip, args.threshold);
+                skew_strip_ink(args.in.data + y * args.in.stride, args.in.width, strip, threshold);
     }
 }
 

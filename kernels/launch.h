@@ -117,6 +117,7 @@ struct hash_args {
 
 struct skew_args {
     struct plane_view in;
+    const uint32_t *found; /* the threshold, by an earlier step; NULL: `threshold` */
     uint32_t threshold, strips;
     uint32_t candidates, round; /* of this round */
     int32_t step, max_slope;    /* of the first round */

@@ -81,26 +81,68 @@ int sheaf_kernel_skew(const struct sheaf_image *in, uint32_t threshold, uint32_t
     return status;
 }
 
+/* What the steps of a search work with: at the head of scratch memory, and behind it the strips' counts. */
+struct skew_scratch {
+    struct skew_search search;
+    uint64_t scores[2 * FIRST_SIDE_MAX + 1];
+    uint32_t shades[256], threshold, reserved;
+};
+
+static int scratch_take(struct skew_args *args, struct sheaf_kernel_plan *plan, struct skew_scratch **ret_scratch)
+{
+    uint64_t counts = (uint64_t)args->strips * args->in.height * sizeof *args->counts;
+    int status = plan_scratch(plan, sizeof(struct skew_scratch) + counts);
+    if (status < 0)
+        return status;
+    struct skew_scratch *scratch = (struct skew_scratch *)(uintptr_t)plan->scratch;
+    args->search = &scratch->search;
+    args->scores = scratch->scores;
+    args->counts = (uint16_t *)(scratch + 1);
+    *ret_scratch = scratch;
+    return 0;
+}
+
+static int search_plan(struct skew_args *args, struct sheaf_kernel_plan *plan)
+{
+    int status = plan_append(plan, FUNCTION_skew_strips, args, args->strips, args->in.height);
+    for (args->round = 0; args->round < ROUNDS && status == 0; args->round++) {
+        status = plan_append_blocks(plan, FUNCTION_skew_scores, args, args->candidates, 1);
+        if (status == 0)
+            status = plan_append_blocks(plan, FUNCTION_skew_choose, args, 1, 1);
+        args->candidates = ROUND_CANDIDATES;
+    }
+    return status;
+}
+
 int sheaf_plan_skew(const struct sheaf_image *in, uint32_t threshold, uint32_t max_slope, struct sheaf_skew *skew,
                     struct sheaf_kernel_plan *plan)
 {
     struct skew_args args;
-    uint64_t head = sizeof(struct skew_search) + (2 * FIRST_SIDE_MAX + 1) * sizeof(uint64_t);
+    struct skew_scratch *scratch;
     int status = skew_prepare(in, threshold, max_slope, &args);
     if (status == 0)
-        status = skew ? plan_scratch(plan, head + (uint64_t)args.strips * in->height * sizeof(uint16_t)) : -EINVAL;
+        status = skew ? scratch_take(&args, plan, &scratch) : -EINVAL;
     if (status < 0)
         return status;
-    args.search = (struct skew_search *)(uintptr_t)plan->scratch;
-    args.scores = (uint64_t *)(args.search + 1);
-    args.counts = (uint16_t *)(uintptr_t)(plan->scratch + head);
     args.result = skew;
-    status = plan_append(plan, FUNCTION_skew_strips, &args, args.strips, in->height);
-    for (args.round = 0; args.round < ROUNDS && status == 0; args.round++) {
-        status = plan_append_blocks(plan, FUNCTION_skew_scores, &args, args.candidates, 1);
-        if (status == 0)
-            status = plan_append_blocks(plan, FUNCTION_skew_choose, &args, 1, 1);
-        args.candidates = ROUND_CANDIDATES;
-    }
-    return status;
+    return search_plan(&args, plan);
+}
+
+int sheaf_plan_skew_otsu(const struct sheaf_image *in, uint32_t max_slope, struct sheaf_skew *skew,
+                         struct sheaf_kernel_plan *plan)
+{
+    struct skew_args args;
+    struct skew_scratch *scratch;
+    int status = skew_prepare(in, 0, max_slope, &args);
+    if (status == 0)
+        status = skew ? scratch_take(&args, plan, &scratch) : -EINVAL;
+    if (status < 0)
+        return status;
+    args.result = skew;
+    args.found = &scratch->threshold;
+    struct otsu_args otsu = {scratch->shades, &scratch->threshold};
+    status = plan_histogram(&args.in, scratch->shades, plan);
+    if (status == 0)
+        status = plan_append_blocks(plan, FUNCTION_otsu, &otsu, 1, 1);
+    return status == 0 ? search_plan(&args, plan) : status;
 }

@@ -88,6 +88,9 @@ int sheaf_plan_ssim(const struct sheaf_image *a, const struct sheaf_image *b, st
                     struct sheaf_kernel_plan *plan);
 int sheaf_plan_skew(const struct sheaf_image *in, uint32_t threshold, uint32_t max_slope, struct sheaf_skew *skew,
                     struct sheaf_kernel_plan *plan);
+/* The same with the threshold that sheaf_otsu_threshold finds for the picture's histogram. */
+int sheaf_plan_skew_otsu(const struct sheaf_image *in, uint32_t max_slope, struct sheaf_skew *skew,
+                         struct sheaf_kernel_plan *plan);
 int sheaf_plan_dhash(const struct sheaf_image *in, uint64_t *hash, struct sheaf_kernel_plan *plan);
 int sheaf_plan_phash(const struct sheaf_image *in, uint64_t *hash, struct sheaf_kernel_plan *plan);
 

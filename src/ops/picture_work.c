@@ -53,45 +53,76 @@ int picture_gray(const struct picture *picture, struct picture *ret_gray, uint8_
 
 enum { LETTER_SIDE = 8, LETTER_PIXELS = 16, SHADES_APART = 32 };
 
+bool picture_may_have_letters(uint32_t width, uint32_t height)
+{
+    return width >= LETTER_SIDE && height >= LETTER_SIDE;
+}
+
+bool picture_may_be_averaged(uint32_t width, uint32_t height)
+{
+    return width >= PICTURE_AVERAGED * LETTER_SIDE && height >= PICTURE_AVERAGED * LETTER_SIDE;
+}
+
+bool picture_shades_are_blank(const uint32_t counts[256])
+{
+    return sheaf_page_ink(counts, SHADES_APART).ink < LETTER_PIXELS;
+}
+
+bool picture_shades_are_dust(const uint32_t counts[256])
+{
+    return sheaf_page_ink(counts, SHADES_APART).ink == 0;
+}
+
 bool picture_is_blank(const struct picture *gray)
 {
     struct sheaf_image image = picture_image(gray);
     uint32_t counts[256];
-    if (gray->width < LETTER_SIDE || gray->height < LETTER_SIDE)
+    if (!picture_may_have_letters(gray->width, gray->height))
         return true;
-    return sheaf_kernel_histogram(&image, counts) == 0 && sheaf_page_ink(counts, SHADES_APART).ink < LETTER_PIXELS;
+    return sheaf_kernel_histogram(&image, counts) == 0 && picture_shades_are_blank(counts);
 }
 
 bool picture_is_blank_but_for_dust(const struct picture *gray)
 {
-    enum { AVERAGED = 4 };
     struct picture small;
-    if (gray->width < AVERAGED * LETTER_SIDE || gray->height < AVERAGED * LETTER_SIDE)
+    if (!picture_may_be_averaged(gray->width, gray->height))
         return picture_is_blank(gray);
-    uint8_t *memory = picture_create(gray->width / AVERAGED, gray->height / AVERAGED, &small);
+    uint8_t *memory = picture_create(gray->width / PICTURE_AVERAGED, gray->height / PICTURE_AVERAGED, &small);
     struct sheaf_image in = picture_image(gray), out = picture_image(&small);
     uint32_t counts[256];
     bool is_blank = memory && sheaf_kernel_resize(&in, &out, SHEAF_FILTER_AREA) == 0 &&
-                    sheaf_kernel_histogram(&out, counts) == 0 && sheaf_page_ink(counts, SHADES_APART).ink == 0;
+                    sheaf_kernel_histogram(&out, counts) == 0 && picture_shades_are_dust(counts);
     free(memory);
     return is_blank;
 }
 
 /* ---- straight lines ---- */
 
+bool picture_may_have_lines(uint32_t height, uint32_t max_slope)
+{
+    enum { LINES_HEIGHT = 32 };
+    return max_slope > 0 && height >= LINES_HEIGHT;
+}
+
 /* Lines of a few hundred rows are found as well as those of thousands, and their profile costs less. */
-static int picture_reduced(const struct picture *gray, struct picture *ret_small, uint8_t **ret_memory)
+uint32_t picture_skew_factor(uint32_t width, uint32_t height)
 {
     enum { ENOUGH = 2000 };
-    uint32_t longer = gray->width > gray->height ? gray->width : gray->height, factor = 1;
-    struct picture small;
-    while (longer / factor > ENOUGH && gray->width / factor > 2 && gray->height / factor > 2)
+    uint32_t longer = width > height ? width : height, factor = 1;
+    while (longer / factor > ENOUGH && width / factor > 2 && height / factor > 2)
         factor *= 2;
+    return factor;
+}
+
+static int picture_reduced(const struct picture *gray, struct picture *ret_small, uint8_t **ret_memory)
+{
+    uint32_t factor = picture_skew_factor(gray->width, gray->height);
+    struct picture small;
     *ret_small = *gray;
     *ret_memory = NULL;
     if (factor == 1)
         return 0;
-    struct picture whole = *gray; /* a multiple of the factor: what is left over says nothing */
+    struct picture whole = *gray;
     whole.width -= whole.width % factor;
     whole.height -= whole.height % factor;
     uint8_t *memory = picture_create(whole.width / factor, whole.height / factor, &small);
@@ -100,22 +131,27 @@ static int picture_reduced(const struct picture *gray, struct picture *ret_small
                         ret_memory);
 }
 
+int32_t picture_sure_slope(const struct sheaf_skew *skew)
+{
+    enum { LEAST = 286, BETTER_PERCENT = 120 }; /* a quarter of a degree */
+    bool is_sure = skew->best / BETTER_PERCENT > skew->level / 100;
+    return is_sure && abs(skew->slope) >= LEAST ? skew->slope : 0;
+}
+
 int32_t picture_slope(const struct picture *gray, uint32_t max_slope)
 {
-    enum { LEAST = 286, BETTER_PERCENT = 120, LINES_HEIGHT = 32 }; /* a quarter of a degree */
     struct picture small;
     struct sheaf_skew skew = {0};
     uint8_t *memory;
     uint32_t counts[256];
-    if (max_slope == 0 || gray->height < LINES_HEIGHT || picture_reduced(gray, &small, &memory) < 0)
+    if (!picture_may_have_lines(gray->height, max_slope) || picture_reduced(gray, &small, &memory) < 0)
         return 0;
     struct sheaf_image image = picture_image(&small);
     int status = sheaf_kernel_histogram(&image, counts);
     if (status == 0)
         status = sheaf_kernel_skew(&image, sheaf_otsu_threshold(counts), max_slope, &skew);
     free(memory);
-    bool is_sure = status == 0 && skew.best / BETTER_PERCENT > skew.level / 100;
-    return is_sure && abs(skew.slope) >= LEAST ? skew.slope : 0;
+    return status == 0 ? picture_sure_slope(&skew) : 0;
 }
 
 int picture_straighten(const struct picture *gray, int32_t slope, struct picture *ret_straight, uint8_t **ret_memory)

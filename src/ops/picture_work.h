@@ -22,6 +22,21 @@ struct sheaf_image picture_image(const struct picture *picture);
 int picture_gray(const struct picture *picture, struct picture *ret_gray, uint8_t **ret_memory);
 
 /*
+ * Which of the passes below a picture of this size gets, and what their results mean: the same wherever they ran.
+ */
+bool picture_may_have_letters(uint32_t width, uint32_t height);   /* else it is blank */
+bool picture_may_be_averaged(uint32_t width, uint32_t height);    /* to a PICTURE_AVERAGED-th of each side */
+bool picture_may_have_lines(uint32_t height, uint32_t max_slope); /* else its slope is 0 */
+enum { PICTURE_AVERAGED = 4 };
+/* Of its histogram: so little ink that it is no letter; of the averaged one: none. */
+bool picture_shades_are_blank(const uint32_t counts[256]);
+bool picture_shades_are_dust(const uint32_t counts[256]);
+/* Skew is looked for in a picture whose sides are divided by this; what is left over says nothing. */
+uint32_t picture_skew_factor(uint32_t width, uint32_t height);
+/* What was found there, if it is worth straightening; else 0. */
+int32_t picture_sure_slope(const struct sheaf_skew *skew);
+
+/*
  * Nothing to read: smaller than a letter, or so little that differs from the most frequent shade that it is no letter
  * either. Saves what Tesseract takes to find that out, several hundred milliseconds a page.
  */

@@ -286,6 +286,19 @@ static int plan_skew(const void *cookie, const struct sheaf_image *in, void *res
     return sheaf_plan_skew(in, 127, *(const uint32_t *)cookie, result, plan);
 }
 
+static int skew_otsu(const void *cookie, const struct sheaf_image *in, void *result)
+{
+    uint32_t counts[256];
+    int status = sheaf_kernel_histogram(in, counts);
+    return status < 0 ? status : sheaf_kernel_skew(in, sheaf_otsu_threshold(counts), *(const uint32_t *)cookie, result);
+}
+
+static int plan_skew_otsu(const void *cookie, const struct sheaf_image *in, void *result,
+                          struct sheaf_kernel_plan *plan)
+{
+    return sheaf_plan_skew_otsu(in, *(const uint32_t *)cookie, result, plan);
+}
+
 /* The sum of squared differences of the profile at a slope, plainly. */
 static double profile_score(const struct sheaf_image *in, int32_t slope)
 {
@@ -313,6 +326,7 @@ static void test_skew(void **unused)
         assert_true(got.slope >= -(int32_t)max && got.slope <= (int32_t)max && got.best >= got.level);
         assert_true((double)got.best == profile_score(&in, got.slope));
         assert_true((double)got.level == profile_score(&in, 0));
+        value_everywhere(skew_otsu, plan_skew_otsu, &max, &in, &got, sizeof got, sizeof got);
         picture_destroy(&in);
     }
 }

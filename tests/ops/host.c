@@ -214,11 +214,9 @@ void host_close(const struct sheaf_operator *operator, void * state)
         operator->close(state);
 }
 
-void host_run(const struct sheaf_operator *operator, void * state, struct host_keys keys,
-              const struct sheaf_value *inputs, uint32_t count, struct host_run *ret_run)
+static void begin(struct host_run *run, const struct sheaf_operator *operator, struct host_keys keys,
+                  const struct sheaf_value *inputs, uint32_t count)
 {
-    struct host_run *run = ret_run;
-    char message[512] = "";
     *run = (struct host_run){.cancel_after = -1, .operator= operator, .descriptor = - 1 };
     run->row = (struct sheaf_row){.size = sizeof run->row,
                                   .key = keys.key,
@@ -228,10 +226,117 @@ void host_run(const struct sheaf_operator *operator, void * state, struct host_k
                                   .input_count = count,
                                   .inputs = inputs,
                                   .host_row = run};
+}
+
+void host_run(const struct sheaf_operator *operator, void * state, struct host_keys keys,
+              const struct sheaf_value *inputs, uint32_t count, struct host_run *ret_run)
+{
+    struct host_run *run = ret_run;
+    char message[512] = "";
+    begin(run, operator, keys, inputs, count);
     run->status = operator->run(state, &run->row, message);
     if (run->status < 0 && !run->failed)
         memcpy(run->message, message, sizeof message);
     assert(run->status < 0 || run->answered || run->failed);
+}
+
+/* ---- batches ---- */
+
+struct host_device {
+    struct sheaf_batch batch; /* first */
+    const struct sheaf_kernels *kernels;
+    unsigned char *memory;
+    uint64_t bytes, used;
+    struct {
+        void *to;
+        const void *from;
+        uint64_t bytes;
+    } fetches[8];
+    uint32_t fetch_count;
+};
+
+static struct host_device *device_of(const struct sheaf_batch *batch)
+{
+    return (struct host_device *)(uintptr_t)batch;
+}
+
+static void *device_alloc(const struct sheaf_batch *batch, uint64_t bytes)
+{
+    struct host_device *device = device_of(batch);
+    uint64_t whole = (bytes + 255) / 256 * 256;
+    if (whole > device->bytes - device->used)
+        return NULL;
+    device->used += whole;
+    return device->memory + device->used - whole;
+}
+
+static int device_launch(const struct sheaf_batch *batch, const char *kernel, const struct sheaf_grid *grid,
+                         const void *argument)
+{
+    const struct sheaf_kernels *kernels = device_of(batch)->kernels;
+    for (uint32_t i = 0; i < kernels->kernel_count; i++) {
+        if (strcmp(kernels->kernels[i].name, kernel) != 0)
+            continue;
+        kernels->kernels[i].host(argument, grid);
+        return 0;
+    }
+    return -ENOENT;
+}
+
+static int device_upload(const struct sheaf_batch *batch, void *to, const void *from, uint64_t bytes)
+{
+    memcpy(to, from, bytes);
+    return 0;
+}
+
+static int device_fetch(const struct sheaf_batch *batch, void *to, const void *from, uint64_t bytes)
+{
+    struct host_device *device = device_of(batch);
+    assert(device->fetch_count < sizeof device->fetches / sizeof *device->fetches);
+    device->fetches[device->fetch_count].to = to;
+    device->fetches[device->fetch_count].from = from;
+    device->fetches[device->fetch_count++].bytes = bytes;
+    return 0;
+}
+
+int host_run_batch(const struct sheaf_operator *operator, void * state, const struct sheaf_kernels *kernels,
+                   uint64_t memory_bytes, const struct sheaf_value *inputs, uint32_t count, struct host_run *ret_runs)
+{
+    static const struct sheaf_device calls = {.size = sizeof calls,
+                                              .alloc = device_alloc,
+                                              .launch = device_launch,
+                                              .upload = device_upload,
+                                              .fetch = device_fetch};
+    const struct sheaf_row *rows[64];
+    const void *devices[64];
+    char message[512] = "";
+    void *cookie = NULL;
+    struct host_device device = {.kernels = kernels, .bytes = memory_bytes, .memory = aligned_alloc(256, memory_bytes)};
+    assert(count <= 64 && device.memory);
+    memset(device.memory, 0xa5, memory_bytes);
+    for (uint32_t i = 0; i < count; i++) {
+        begin(&ret_runs[i], operator,(struct host_keys){i + 1, 1}, &inputs[i], 1);
+        rows[i] = &ret_runs[i].row;
+        unsigned char *copy = device_alloc(&device.batch, inputs[i].length_bytes);
+        assert(copy);
+        memcpy(copy, inputs[i].data, inputs[i].length_bytes);
+        devices[i] = copy;
+    }
+    device.batch = (struct sheaf_batch){.size = sizeof device.batch,
+                                        .row_count = count,
+                                        .rows = rows,
+                                        .devices = devices,
+                                        .device = &calls,
+                                        .cookie = &cookie};
+    int status = operator->run_batch(state, &device.batch, message);
+    for (uint32_t i = 0; i < device.fetch_count && status == 0; i++)
+        memcpy(device.fetches[i].to, device.fetches[i].from, device.fetches[i].bytes);
+    if (status == 0)
+        status = operator->finish_batch(state, &device.batch, message);
+    for (uint32_t i = 0; i < count && status == 0; i++)
+        assert(ret_runs[i].answered || ret_runs[i].failed);
+    free(device.memory);
+    return status;
 }
 
 void host_run_fini(struct host_run *run)

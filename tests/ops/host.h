@@ -69,6 +69,10 @@ void host_close(const struct sheaf_operator *operator, void * state);
 /* Runs one row. */
 void host_run(const struct sheaf_operator *operator, void * state, struct host_keys keys,
               const struct sheaf_value *inputs, uint32_t count, struct host_run *ret_run);
+/* Runs `count` rows of one input as a batch on a device that is the CPU: its memory is filled with rubbish and held to
+ * `memory_bytes`, fetched bytes come after run_batch. What run_batch returned. */
+int host_run_batch(const struct sheaf_operator *operator, void * state, const struct sheaf_kernels *kernels,
+                   uint64_t memory_bytes, const struct sheaf_value *inputs, uint32_t count, struct host_run *ret_runs);
 void host_run_fini(struct host_run *run);
 
 /* Reads a whole file into memory of malloc; NULL when it cannot be read. Never NULL for an empty file. */

@@ -6,12 +6,13 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "host.h"
-#include "kernels/kernels.h"
+#include "kernels/table.h"
 #include "ops/operators.h"
 
 enum { WIDTH = 1240, HEIGHT = 1754 };
@@ -180,10 +181,112 @@ static void test_refusals(void **state)
     host_close(&operator_image_measure, opened);
 }
 
+/* ---- on a device ---- */
+
+enum { SHAPES = 7, ROWS = 4 };
+static const struct {
+    uint32_t width, height, channels;
+} shapes[SHAPES] = {{901, 777, 1}, {250, 2100, 3}, {2100, 40, 1}, {31, 33, 3}, {7, 9, 1}, {1, 1, 3}, {640, 31, 1}};
+
+/* Four pictures of one shape with gaps between their rows: lines, blank, dust, noise. */
+static void fill(struct fixture *f, uint32_t shape, struct sheaf_tensor *tensors, struct sheaf_value *values)
+{
+    uint32_t width = shapes[shape].width, height = shapes[shape].height, channels = shapes[shape].channels, random = 7;
+    size_t whole = 3 * WIDTH * HEIGHT / ROWS;
+    for (uint32_t row = 0; row < ROWS; row++) {
+        uint8_t *pixels = f->pixels + row * whole;
+        size_t stride = (size_t)width * channels + row;
+        assert_true(stride * height <= whole);
+        memset(pixels, 240, stride * height);
+        for (size_t y = 0; y < height; y++)
+            for (size_t x = 0; x < (size_t)width * channels; x++) {
+                random = random * 1664525 + 1013904223;
+                if ((row == 0 && (y + x / channels / 20) % 24 < 9 && x / 7 % 5) || (row == 2 && random >> 20 == 0))
+                    pixels[y * stride + x] = 30;
+                if (row == 3)
+                    pixels[y * stride + x] = (uint8_t)(random >> 24);
+            }
+        tensors[row] = (struct sheaf_tensor){.dtype = SHEAF_U8, .rank = channels == 1 ? 2 : 3};
+        tensors[row].shape[0] = height;
+        tensors[row].shape[1] = width;
+        tensors[row].stride_bytes[0] = (int64_t)stride;
+        tensors[row].stride_bytes[1] = channels;
+        tensors[row].shape[2] = channels == 1 ? 0 : channels;
+        tensors[row].stride_bytes[2] = channels == 1 ? 0 : 1;
+        values[row] = (struct sheaf_value){
+            .kind = SHEAF_TENSOR, .data = pixels, .length_bytes = stride * height, .tensor = &tensors[row]};
+    }
+}
+
+static void assert_alike(const struct host_run *here, const struct host_run *there)
+{
+    assert_int_equal(here->answered, there->answered);
+    assert_int_equal(here->failed, there->failed);
+    assert_int_equal(here->class_id, there->class_id);
+    assert_string_equal(here->message, there->message);
+    if (!here->answered)
+        return;
+    assert_int_equal(here->outputs[0].boolean, there->outputs[0].boolean);
+    assert_memory_equal(&here->outputs[1].f64, &there->outputs[1].f64, sizeof(double));
+    assert_memory_equal(here->outputs[2].data, there->outputs[2].data, 16);
+}
+
+/* As many bytes as the operator says a row takes beside its input, and no more, are enough for a row. */
+static void one_by_one(void *opened, const struct sheaf_value *values, const struct host_run *here)
+{
+    for (uint32_t row = 0; row < ROWS; row++) {
+        struct host_run there;
+        uint64_t input = (values[row].length_bytes + 255) / 256 * 256;
+        uint64_t beside = operator_image_measure.device_bytes(opened, &here[row].row);
+        assert_int_equal(host_run_batch(&operator_image_measure, opened, &sheaf_device_kernels,
+                                        input + (beside + 255) / 256 * 256, &values[row], 1, &there),
+                         0);
+        assert_alike(&here[row], &there);
+        host_run_fini(&there);
+    }
+}
+
+/* The same on a device as in place: answers to the bit, and refusals. */
+static void test_device(void **state)
+{
+    static const char *const choices[] = {"never", "empty", "dust"};
+    struct fixture *f = *state;
+    for (uint32_t shape = 0; shape < SHAPES; shape++) {
+        struct sheaf_tensor tensors[ROWS];
+        struct sheaf_value values[ROWS];
+        struct host_run here[ROWS], there[ROWS];
+        char error[512];
+        struct host_option given[] = {
+            {"blank", {.type = SHEAF_OPTION_TEXT, .text = choices[shape % 3]}},
+            {"max_skew", {.type = SHEAF_OPTION_I64, .i64 = shape == 3 ? 0 : 5}},
+        };
+        void *opened = host_open(&operator_image_measure, given, 2, error);
+        fill(f, shape, tensors, values);
+        if (shape % 2 == 0)
+            tensors[1].stride_bytes[1] = 2; /* no picture */
+        for (uint32_t row = 0; row < ROWS; row++)
+            host_run(&operator_image_measure, opened, (struct host_keys){row + 1, 1}, &values[row], 1, &here[row]);
+        assert_int_equal(
+            host_run_batch(&operator_image_measure, opened, &sheaf_device_kernels, 64 << 20, values, ROWS, there), 0);
+        for (uint32_t row = 0; row < ROWS; row++)
+            assert_alike(&here[row], &there[row]);
+        one_by_one(opened, values, here);
+        assert_int_equal(host_run_batch(&operator_image_measure, opened, &sheaf_device_kernels,
+                                        4 * ((values[0].length_bytes + ROWS * shapes[shape].height) / 256 + 1) * 256,
+                                        values, ROWS, there),
+                         -ENOMEM);
+        for (uint32_t row = 0; row < ROWS; row++) {
+            host_run_fini(&here[row]);
+            host_run_fini(&there[row]);
+        }
+        host_close(&operator_image_measure, opened);
+    }
+}
+
 int main(void)
 {
 #define UNIT(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-    const struct CMUnitTest tests[] = {UNIT(test_blank), UNIT(test_skew), UNIT(test_no_lines), UNIT(test_look),
-                                       UNIT(test_refusals)};
+    const struct CMUnitTest tests[] = {UNIT(test_blank), UNIT(test_skew),     UNIT(test_no_lines),
+                                       UNIT(test_look),  UNIT(test_refusals), UNIT(test_device)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
