@@ -66,19 +66,13 @@ static bool may_begin_again(const struct shard *shard, struct root *root)
     return shard->run->integrity != SHEAF_INTEGRITY_OFF && !shard->cancelled && root->begun_again++ < AGAIN_MAX;
 }
 
-static void wake_shards(const struct sheaf_run *run)
-{
-    for (uint32_t i = 0; i < run->shard_count; i++)
-        event_count_bump(run->shards[i]->board.shard_events);
-}
-
 /* One more or one fewer is under way in all shards together. */
 static void count_live(struct shard *shard, int32_t change)
 {
     /* Partner: the load in step_aside. A shard that waits to be alone sees the last one end, or is woken. */
     atomic_fetch_add_explicit(&shard->run->roots_live, (uint32_t)change, memory_order_seq_cst);
     if (change < 0 && atomic_load_explicit(&shard->run->exclusive, memory_order_seq_cst) != 0)
-        wake_shards(shard->run);
+        shard_wake_all(shard->run);
 }
 
 /* One root more is under way, unless somebody has, or waits to have, everything to himself. */
@@ -140,7 +134,7 @@ static void step_aside(struct shard *shard)
         if (atomic_load_explicit(&run->exclusive, memory_order_relaxed) == own &&
             atomic_load_explicit(&run->roots_live, memory_order_relaxed) == 0) {
             atomic_store_explicit(&run->exclusive, 0, memory_order_release);
-            wake_shards(run);
+            shard_wake_all(run);
         }
         return;
     }

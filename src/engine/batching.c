@@ -4,7 +4,8 @@
  * For every batch Call it says how many rows to take at once, and whether to take fewer (`go`, with the reason) or to
  * wait with nothing claimed for rows that are coming. A worker that found too few rows sleeps until the shard bumps its
  * Pool: for a row that makes the batch full, or because waiting is over. Decided once per step, before rows are pushed,
- * so that a worker that sees a row sees words that know of it.
+ * so that a worker that sees a row sees words that know of it. While rows are kept back (alone.c) nothing is waited
+ * for.
  *
  * What the decision rests on: the shard's own queues and rings; the claim pages of workers for what runs now; the cost
  * curve of the Call, from the times workers report. Pages and times are what workers wrote: a time longer than the row
@@ -336,13 +337,13 @@ static void publish(struct shard *shard, uint32_t call, const struct policy_answ
     struct board_call *board = &shard->board.calls[call];
     /* A full batch is one that may not be smaller: what is left beside it is decided about anew. */
     uint32_t go = answer->rows > 0 && answer->close != POLICY_FULL ? BATCH_FULL + answer->close : BATCH_OPEN;
-    if (go == BATCH_OPEN && state->blocked)
+    if (go == BATCH_OPEN && (state->blocked || shard->alone != ALONE_OPEN))
         go = BATCH_NOTHING_COMING; /* without a moment in which it says otherwise: who looks then would sleep on */
     /* Who waits looks again when waiting is over, and when less is wanted. */
     bool news = state->go == BATCH_OPEN && (go != BATCH_OPEN || answer->wanted < state->wanted);
     state->go = go;
     state->wanted = answer->wanted;
-    state->waits = answer->rows == 0 && !state->blocked;
+    state->waits = go == BATCH_OPEN && answer->rows == 0;
     state->waiting = state->waits ? look_at_pool(shard, shard->plan->calls[call].pool)->idle : 0;
     atomic_store_explicit(&board->coming, coming, memory_order_relaxed);
     atomic_store_explicit(&board->batch_rows, answer->wanted, memory_order_relaxed);

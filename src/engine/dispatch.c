@@ -28,6 +28,8 @@ enum ready_found slot_in_ring(struct shard *shard, const struct slot *slot)
 
 bool dispatch_has_room(const struct shard *shard)
 {
+    if (shard->alone != ALONE_OPEN)
+        return false; /* it is not room that is waited for */
     for (uint32_t call = 0; call < shard->plan->call_count; call++) {
         uint32_t ring = shard->counts[call].full_ring;
         bool wanted = ring != 0 && shard->live_of_call[call] < shard->live_max[call] &&
@@ -63,7 +65,7 @@ static struct slot *slot_take(struct shard *shard, struct grain grain)
     assert(!slot->live && !slot->built);
     slot->live = true;
     slot->recalled = false;
-    slot->unwanted = slot->started = slot->single = false;
+    slot->unwanted = slot->started = slot->single = slot->alone = false;
     slot->seen = (struct seen){0};
     slot->grain = grain;
     slot->number = dispatch_next_number(slot->number);
@@ -238,6 +240,7 @@ static int offer(struct shard *shard, const struct sched_row *row, bool single)
     slot->ring = ring_of_queue[row->queue];
     slot->batch = row->batch;
     slot->single = single;
+    slot->alone = shard->alone == ALONE_MINE;
     int result = describe(shard, slot, row);
     if (result == 0)
         result = ready_ring_push(ring_of(shard, row->grain.call, slot->ring), slot_number(shard, slot), slot->number,
@@ -258,15 +261,21 @@ static int offer(struct shard *shard, const struct sched_row *row, bool single)
     return 0;
 }
 
+static bool next_row(struct shard *shard, uint32_t call, uint64_t now_us, struct sched_row *ret_row)
+{
+    return shard->alone == ALONE_MINE ? sched_next_isolated(shard->sched, call, ret_row)
+                                      : sched_next(shard->sched, call, now_us, ret_row);
+}
+
 static uint32_t offer_call(struct shard *shard, uint32_t call, uint64_t now_us)
 {
     uint32_t offered = 0, pool = shard->plan->calls[call].pool;
     if (shard->pools[pool].rebuilding)
         return 0;
+    uint32_t live_max = shard->alone == ALONE_MINE ? 1 : shard->live_max[call]; /* one batch, and nothing is out */
     struct sched_row row;
     bool in_batch = false; /* the rows of an isolation batch go out together, whatever the bound says */
-    while ((in_batch || (shard->live_of_call[call] < shard->live_max[call] && !rebuild_holds_back(shard, pool))) &&
-           sched_next(shard->sched, call, now_us, &row)) {
+    while ((in_batch || shard->live_of_call[call] < live_max) && next_row(shard, call, now_us, &row)) {
         int result = offer(shard, &row, row.queue == SCHED_ISOLATION && row.batch_left == 0 && !in_batch);
         if (result == -EAGAIN)
             break;
@@ -299,9 +308,13 @@ uint32_t dispatch_step(struct shard *shard)
 {
     uint32_t offered = 0;
     shard->offered_us = clock_now_ns() / 1000;
+    if (shard->alone == ALONE_HELD)
+        return 0;
+    bool alone = shard->alone == ALONE_MINE;
     /* Where room is short, what is nearest to an output takes it first. */
-    for (uint32_t i = 0; i < shard->plan->call_count; i++)
+    for (uint32_t i = 0; i < shard->plan->call_count && !(alone && offered > 0); i++)
         offered += offer_call(shard, shard->drain_order[i], shard->offered_us);
+    shard->alone_used |= alone && offered > 0;
     return offered;
 }
 

@@ -5,8 +5,8 @@
  * The arena, the claim pages of the dead and the shard's own slots are the truth; rings and heads are hints that can be
  * made anew. So on a bad word, or when a row that was offered can be found nowhere (audit.c), every worker of the Pool
  * is killed, what each leaves is taken in as after any death, and once the last is gone the Pool's rings start empty
- * under a new epoch. Rows that were RUNNING are run once more alone, and charged with class `contract` if damage is
- * done again; all others are innocent. Replacements wait for the rebuild.
+ * under a new epoch. Rows that were RUNNING are run once more with nothing else out in any shard (alone.c), and charged
+ * with class `contract` if damage is done again; all others are innocent. Replacements wait for the rebuild.
  */
 #include <errno.h>
 
@@ -28,28 +28,6 @@ static void for_each_ring(struct shard *shard, uint32_t pool, void (*act)(struct
     }
 }
 
-static uint32_t count_of_pool(const struct shard *shard, uint32_t pool, bool isolating)
-{
-    const struct plan_pool *calls = &shard->plan->pools[pool];
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < calls->call_count; i++) {
-        uint32_t call = shard->plan->pool_calls[calls->call_first + i];
-        count += isolating ? sched_isolating(shard->sched, call) : shard->live_of_call[call];
-    }
-    return count;
-}
-
-bool rebuild_holds_back(struct shard *shard, uint32_t pool)
-{
-    struct pool_state *state = &shard->pools[pool];
-    if (!state->careful)
-        return false;
-    if (count_of_pool(shard, pool, false) > 0)
-        return true;
-    state->careful = count_of_pool(shard, pool, true) > 0;
-    return false;
-}
-
 /* A row that no page and no ring names any more may have wiped out its own trace: it runs once more, alone, while
  * nothing else is out; if it is lost again it was the one. */
 void rebuild_suspect(struct shard *shard, struct slot *slot, uint32_t worker)
@@ -63,9 +41,11 @@ void rebuild_suspect(struct shard *shard, struct slot *slot, uint32_t worker)
                               .class_id = SHEAF_CLASS_CONTRACT,
                               .call = slot->grain.call,
                               .culprit = 0,
+                              .in_company = !slot->alone,
                               .worker = worker,
                               .rows_before = 1};
     uint32_t entity = slot->grain.entity;
+    shard->careful = true;
     slot_release(shard, slot);
     complete_failed(shard, &loss, &entity, 1, text, sizeof text - 1, 0);
 }
@@ -89,7 +69,6 @@ static void rebuild_if_quiet(struct shard *shard, uint32_t pool)
     }
     for_each_ring(shard, pool, ready_ring_rebuild);
     shard->pools[pool].rebuilding = false;
-    shard->pools[pool].careful = true;
     for (uint32_t i = 0; i < run->pool_count[pool]; i++) {
         struct link *link = &shard->links[run->pool_first[pool] + i];
         if (link->awaits_rebuild)
@@ -123,14 +102,8 @@ bool rebuild_delays(struct shard *shard, uint32_t worker)
 
 /* ---- noticing ---- */
 
-void rebuild_check_damage(struct shard *shard, uint32_t worker)
+static bool check_rings(struct shard *shard, uint32_t pool)
 {
-    struct link *link = &shard->links[worker];
-    uint64_t damaged = load_relaxed_u64(&shard->run->workers[worker].lane.counters->damaged);
-    if (damaged == link->damaged)
-        return;
-    link->damaged = damaged;
-    uint32_t pool = shard->run->workers[worker].pool;
     const struct plan_pool *calls = &shard->plan->pools[pool];
     for (uint32_t i = 0; i < calls->call_count; i++) {
         uint32_t call = shard->plan->pool_calls[calls->call_first + i];
@@ -138,9 +111,30 @@ void rebuild_check_damage(struct shard *shard, uint32_t worker)
             if (ready_ring_check(&shard->rings[(size_t)call * BOARD_RINGS + ring]) == 0)
                 continue;
             rebuild_want(shard, pool, "a ready ring holds a word that nobody wrote");
-            return;
+            return false;
         }
     }
+    return true;
+}
+
+void rebuild_check_damage(struct shard *shard, uint32_t worker)
+{
+    struct link *link = &shard->links[worker];
+    uint64_t damaged = load_relaxed_u64(&shard->run->workers[worker].lane.counters->damaged);
+    if (damaged == link->damaged)
+        return;
+    link->damaged = damaged;
+    check_rings(shard, shard->run->workers[worker].pool);
+}
+
+bool rebuild_rings_hold(struct shard *shard)
+{
+    bool hold = true;
+    for (uint32_t pool = 0; pool < shard->plan->pool_count; pool++) {
+        for_each_ring(shard, pool, ready_ring_reset_head);
+        hold &= check_rings(shard, pool);
+    }
+    return hold;
 }
 
 void rebuild_show_rows(struct shard *shard, uint32_t pool)

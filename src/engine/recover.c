@@ -122,7 +122,7 @@ static void charge(struct recovery *recovery, const struct claim_row *rows, uint
     struct shard *shard = recovery->shard;
     uint32_t entities[CLAIM_ROWS_MAX], suspects = 0, call = PLAN_NONE;
     uint64_t since_ns = UINT64_MAX;
-    bool single = false;
+    bool single = false, in_company = false;
     for (uint32_t i = 0; i < count; i++) {
         struct slot *slot = slot_find(shard, rows[i].grain, rows[i].number);
         if (!slot)
@@ -136,6 +136,7 @@ static void charge(struct recovery *recovery, const struct claim_row *rows, uint
         entities[suspects++] = slot->grain.entity;
         since_ns = rows[i].since_ns < since_ns ? rows[i].since_ns : since_ns;
         single = slot->single;
+        in_company |= !slot->alone;
         slot_release(shard, slot);
     }
     if (suspects == 0)
@@ -153,10 +154,12 @@ static void charge(struct recovery *recovery, const struct claim_row *rows, uint
         .call = call,
         .culprit = known ? 0 : SCHED_UNKNOWN,
         .rows_run = rows_run,
+        .in_company = in_company && recovery->death->end == WORKER_BREACH,
         /* who did the damage is not known: each suspect gets a run alone first */
         .worker = recovery->death->worker,
         .rows_before = recovery->death->end == WORKER_DEVICE ? 0 : rows_before(shard, recovery->death),
     };
+    shard->careful |= recovery->death->end == WORKER_BREACH;
     complete_failed(shard, &loss, entities, suspects, recovery->text, (uint32_t)strlen(recovery->text),
                     since_ns < now_ns ? (now_ns - since_ns) / 1000 : 0);
     shard_settle(shard);

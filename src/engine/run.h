@@ -92,6 +92,7 @@ struct sheaf_run {
     _Atomic uint64_t recycled;         /* workers that ended by themselves and were replaced */
     _Atomic uint64_t deaths, replaced; /* workers lost; workers started in place of others */
     _Atomic uint32_t exclusive;        /* 1 + the shard that has all to itself for roots begun again; 0: none */
+    _Atomic uint64_t alone;            /* who may offer rows: alone.c */
     _Atomic uint32_t roots_live;       /* being read, or in lineage and not complete */
     struct memory_ledger memory;       /* any thread */
 

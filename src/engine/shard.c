@@ -129,6 +129,7 @@ static bool step(struct shard *shard)
     move_out_step(shard);
     admit_step(shard);
     dispatch_level(shard);
+    shard->alone = alone_step(shard);
     batching_decide(shard);
     work += dispatch_step(shard);
     batching_settle(shard);
@@ -202,6 +203,12 @@ void shard_tell(struct shard *shard, struct message *message)
 {
     if (mailbox_post(&shard->inbox, message))
         event_count_bump(shard->board.shard_events);
+}
+
+void shard_wake_all(const struct sheaf_run *run)
+{
+    for (uint32_t i = 0; i < run->shard_count; i++)
+        event_count_bump(run->shards[i]->board.shard_events);
 }
 
 /* ---- life ---- */

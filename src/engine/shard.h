@@ -12,6 +12,7 @@
  *   lists.c     gathered lists as blocks that workers can read
  *   complete.c  records of workers
  *   recover.c   what a dead worker leaves behind
+ *   alone.c     suspects of damage to shared memory, run with nothing else out in any shard
  *   audit.c     where rows are by the engine's own clock, and workers that keep them
  *   rebuild.c   rings that do not check out, made anew
  *   recall.c    rows of a worker that is stuck in a long one, while others idle
@@ -81,6 +82,7 @@ struct slot {
     bool unwanted; /* the Grain is sealed: what comes is discarded */
     bool started;  /* was seen running when it was cancelled; to be counted when the claim ends */
     bool single;   /* an isolation batch of this row alone */
+    bool alone;    /* nothing else was out in any shard when it was offered: alone.c */
     struct seen seen;
 };
 
@@ -158,7 +160,6 @@ struct pool_state {
     bool pushed;     /* rows were offered since its event count was bumped */
     bool rebuilding; /* its workers are being killed so that its rings can be made anew */
     uint32_t homed;  /* rows out that were offered to one worker first */
-    bool careful;    /* one row at a time, until the suspects of a rebuild are through */
 };
 
 struct call_counts {
@@ -168,6 +169,10 @@ struct call_counts {
     double fixed_us, row_us;             /* what a batch costs, as learned */
     uint32_t full_ring;                  /* 1 + the ring that had no room for the Call's next row; 0: none */
 };
+
+/* What may be offered: anything; nothing, for some shard has, or is to have, everything to itself; one isolation batch.
+ */
+enum alone_says { ALONE_OPEN, ALONE_HELD, ALONE_MINE };
 
 struct batching;    /* batching.c */
 struct counted;     /* counts.c */
@@ -180,6 +185,10 @@ struct shard {
     pthread_t thread;
     bool started, stopping, cancelled;
     bool child_taken;       /* since the last park */
+    bool careful;           /* rows that run in isolation may have damaged shared memory */
+    bool alone_used;        /* something was offered in this round of alone.c ... */
+    bool alone_drained;     /* ... which began with nothing out */
+    enum alone_says alone;  /* what this step may offer */
     uint64_t child_look_ns; /* until then children may come untold (COMPLETION_CHILD_NS) */
     uint64_t offered_us;    /* rows that were due then were offered, as far as there was room */
     char *cancel_text;
@@ -231,6 +240,7 @@ struct shard {
     uint32_t *drain_order;        /* Calls, nearest to an output first */
     _Atomic uint64_t rows_queued; /* not offered yet */
     _Atomic bool waits_for_room;  /* some of them because of memory */
+    _Atomic uint64_t quiet_for;   /* the word of alone.c in whose round nothing of this shard is out */
 };
 
 /* ---- shard.c ---- */
@@ -240,6 +250,8 @@ void shard_stop(struct shard *shard); /* waits for its thread */
 void shard_destroy(struct shard *shard);
 /* Posts a message and wakes the shard. Any thread. */
 void shard_tell(struct shard *shard, struct message *message);
+/* Something changed that all shards look at. Any thread. */
+void shard_wake_all(const struct sheaf_run *run);
 /* After every lineage event: acts on what its effects collected. */
 void shard_settle(struct shard *shard);
 /* Gives up the run: memory is out, or an internal rule is broken. */
@@ -377,6 +389,10 @@ void recover_death(struct shard *shard, const struct message_worker *message);
 /* A row goes back to its queue without blame, and its slot is free. */
 void recover_give_back(struct shard *shard, struct slot *slot);
 
+/* ---- alone.c ---- */
+/* Once a step, before rows are offered. */
+enum alone_says alone_step(struct shard *shard);
+
 /* ---- audit.c ---- */
 /* Looks where all rows are, when it is time to; `shard->audit_at_ns` says when the next look is due. */
 void audit_step(struct shard *shard);
@@ -388,9 +404,8 @@ bool audit_seen_elsewhere(const struct shard *shard, const struct slot *slot, ui
 /* ---- rebuild.c ---- */
 /* Something a worker can write does not check out: the Pool's workers are replaced and its rings made anew. */
 void rebuild_want(struct shard *shard, uint32_t pool, const char *why);
-/* Whether a Pool must wait with offering more: a row is out and any of those left may be the one that does the damage.
- */
-bool rebuild_holds_back(struct shard *shard, uint32_t pool);
+/* Whether all rings check out, while no row is out; what does not is made anew. Heads are put back. */
+bool rebuild_rings_hold(struct shard *shard);
 /* A dead worker was recovered: true if its replacement has to wait (then rebuild.c tells the supervisor). */
 bool rebuild_delays(struct shard *shard, uint32_t worker);
 /* Looks at rings when a worker reports words that do not check out. */

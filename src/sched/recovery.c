@@ -11,7 +11,7 @@ static enum sched_verdict blame(struct sched *sched, const struct sched_loss *lo
     const struct plan_call *call = &sched->plan->calls[loss->call];
     struct row *row = row_at(sched, loss->call, entity);
     bool contract = loss->class_id == SHEAF_CLASS_CONTRACT;
-    if (loss->event == SCHED_CRASHED && loss->rows_before > 0 && !row->alone) {
+    if (loss->event == SCHED_CRASHED && (loss->in_company || (loss->rows_before > 0 && !row->alone))) {
         /* The damage may be older than the row that shows it: once more, alone, in a fresh worker. */
         row->alone = true;
         row->home = (uint16_t)loss->worker;

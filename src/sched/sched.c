@@ -59,6 +59,17 @@ static void take(struct sched *sched, uint32_t call, uint32_t entity, enum sched
         queues->batch_open = 0;
 }
 
+int sched_next_isolated(struct sched *sched, uint32_t call, struct sched_row *ret_row)
+{
+    struct call_queues *queues = &sched->calls[call];
+    if (!queues->isolation.count)
+        return 0;
+    if (!queues->batch_open)
+        batch_open(sched, call);
+    take(sched, call, queues->isolation.first, SCHED_ISOLATION, ret_row);
+    return 1;
+}
+
 int sched_next(struct sched *sched, uint32_t call, uint64_t now_us, struct sched_row *ret_row)
 {
     struct call_queues *queues = &sched->calls[call];
@@ -70,12 +81,7 @@ int sched_next(struct sched *sched, uint32_t call, uint64_t now_us, struct sched
         take(sched, call, lane_to_serve(queues)->ready.first, SCHED_READY, ret_row);
         return 1;
     }
-    if (!queues->isolation.count)
-        return 0;
-    if (!queues->batch_open)
-        batch_open(sched, call);
-    take(sched, call, queues->isolation.first, SCHED_ISOLATION, ret_row);
-    return 1;
+    return sched_next_isolated(sched, call, ret_row);
 }
 
 uint32_t sched_queued(const struct sched *sched, uint32_t call)

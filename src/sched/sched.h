@@ -57,6 +57,8 @@ void sched_opened_by(struct sched *sched, uint32_t root, uint32_t worker);
 /* 1 and the next row of the Call, or 0. Once the first row of an isolation batch has been taken its others come next.
  */
 int sched_next(struct sched *sched, uint32_t call, uint64_t now_us, struct sched_row *ret_row);
+/* The same from the isolation batches alone, which otherwise come last. */
+int sched_next_isolated(struct sched *sched, uint32_t call, struct sched_row *ret_row);
 /* READY rows and retries, those whose back-off is not over too; isolation rows. */
 uint32_t sched_queued(const struct sched *sched, uint32_t call);
 uint32_t sched_ready_rows(const struct sched *sched, uint32_t call); /* of these the READY ones alone */
@@ -119,6 +121,7 @@ struct sched_loss {
     uint32_t culprit;     /* index into the rows: the one marked RUNNING (per-row operators), or SCHED_UNKNOWN */
     uint32_t worker;      /* CRASHED: its number */
     uint32_t rows_before; /* CRASHED: rows this worker had run before these */
+    bool in_company;      /* CRASHED: rows that ran elsewhere may have done it, also to one that was alone there */
     uint32_t rows_run; /* rows that ran together in this dispatch, suppressed ones too; 0: not known. A batch operator's
                           row that is left over from more is not guilty yet. Per-row operators with an unknown culprit:
                           several were RUNNING (`slots`), each is run alone; 0: none was, they are innocent */

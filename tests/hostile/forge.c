@@ -47,17 +47,20 @@ static uint32_t find_running(struct claim_row *ret_row)
     return CLAIM_ROW_NONE;
 }
 
-/* What the worker would do after an answer, done by the operator. */
+/* What the worker would do after an answer, done by the operator; to every shard, since whose row it is is not known.
+ */
 static void answer_by_hand(const struct claim_row *row, int64_t answer)
 {
     struct value_ref value = {.kind = SHEAF_I64, .segment = VALUE_INLINE, .offset = (uint64_t)answer};
     struct completion record = {
         .kind = COMPLETION_ANSWER, .grain = row->grain, .number = row->number, .value_count = 1, .values = &value};
-    struct spsc_ring ring = lane_completion_ring(&lane, 0);
-    struct spsc_writer writer;
-    spsc_writer_open(&writer, &ring);
-    if (completion_write(&writer, &record) == 0)
-        spsc_commit(&writer);
+    for (uint32_t shard = 0; shard < lane.shape.shard_count; shard++) {
+        struct spsc_ring ring = lane_completion_ring(&lane, shard);
+        struct spsc_writer writer;
+        spsc_writer_open(&writer, &ring);
+        if (completion_write(&writer, &record) == 0)
+            spsc_commit(&writer);
+    }
 }
 
 void forge(enum forgery how, int64_t answer)

@@ -257,6 +257,35 @@ static void test_a_row_left_of_a_batch_is_not_guilty(void **state)
     assert_int_equal(next(bed, BATCH, 0).batch_left, 0);
 }
 
+/* Where memory that others can write was damaged: being alone in one worker proves nothing while others worked, too. */
+static void test_company_clears_a_row(void **state)
+{
+    struct bed *bed = *state;
+    struct sched_row row;
+    uint32_t entity = 0;
+    enum sched_verdict verdict;
+    struct sched_loss loss = {.event = SCHED_CRASHED,
+                              .class_id = SHEAF_CLASS_CONTRACT,
+                              .call = ROWS,
+                              .culprit = 0,
+                              .rows_before = 1,
+                              .in_company = true};
+    make_ready(bed, ROWS, 2);
+    next(bed, ROWS, 0);
+    for (uint32_t time = 0; time < 3; time++) {
+        assert_int_equal(sched_failed(bed->sched, &loss, &entity, 1, 0, &verdict), 0);
+        assert_int_equal(verdict, SCHED_ISOLATING);
+        assert_int_equal(sched_next_isolated(bed->sched, ROWS, &row), 1); /* before the row that is READY */
+        assert_int_equal(row.grain.entity, 0);
+        assert_true(row.fresh_worker);
+    }
+    loss.in_company = false;
+    assert_int_equal(sched_failed(bed->sched, &loss, &entity, 1, 0, &verdict), 0);
+    assert_int_equal(verdict, SCHED_SEAL_FAILED);
+    assert_int_equal(sched_next_isolated(bed->sched, ROWS, &row), 0);
+    assert_int_equal(next(bed, ROWS, 0).grain.entity, 1);
+}
+
 static void test_rows_that_ran_together_are_tried_alone(void **state)
 {
     struct bed *bed = *state;
@@ -375,6 +404,7 @@ int main(void)
         TEST(test_policies),
         TEST(test_bisection_is_bounded),
         TEST(test_a_row_left_of_a_batch_is_not_guilty),
+        TEST(test_company_clears_a_row),
         TEST(test_rows_that_ran_together_are_tried_alone),
         TEST(test_cancel),
         TEST(test_lanes_keep_a_root_together),
