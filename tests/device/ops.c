@@ -5,6 +5,7 @@
  *     device_sum   text -> i64     the sum of its bytes; `fault`: texts that begin with this byte make the device fail
  *     device_mix   text -> bytes   as many bytes, mixed with the root's index; more device memory than it says
  *     device_pry   text -> i64     the same, if the sandbox keeps it from files, sockets, processes and new code
+ *     device_crash text -> i64     the sum of its bytes; on device 0 a z kills a process that has run others
  *     device_stray text -> i64     fetches from memory that is none of the device's
  *     make_tensor  i64 -> tensor   of one of five shapes, on the CPU
  *     device_shapes tensor -> i64  the sum of its bytes, if all rows of the batch are of one shape
@@ -26,6 +27,7 @@ struct state {
     const struct sheaf_host *host;
     uint64_t fault;
     bool landlock;
+    bool has_run;
 };
 
 static int open_state(const struct sheaf_open *open, void **ret_state)
@@ -76,6 +78,16 @@ static int sum_finish(void *cookie, const struct sheaf_batch *batch, char *messa
     }
     free(sums);
     return 0;
+}
+
+static int crash_run(void *cookie, const struct sheaf_batch *batch, char *message)
+{
+    struct state *state = cookie;
+    const char *text = batch->rows[0]->inputs[0].data;
+    if (state->has_run && batch->device->ordinal == 0 && text[0] == 'z')
+        __builtin_trap();
+    state->has_run = true;
+    return sum_run(cookie, batch, message);
 }
 
 /* Results go straight to the memory of their rows. */
@@ -231,6 +243,19 @@ static const struct sheaf_operator operators[] = {
      .finish_batch = sum_finish},
     {.size = sizeof(struct sheaf_operator),
      .flags = SHEAF_OPERATOR_BATCH | SHEAF_OPERATOR_DEVICE,
+     .name = "device_crash",
+     .version = "1",
+     .summary = "crashes on device 0",
+     .inputs = text,
+     .outputs = sum,
+     .input_count = 1,
+     .output_count = 1,
+     .open = open_state,
+     .close = close_state,
+     .run_batch = crash_run,
+     .finish_batch = sum_finish},
+    {.size = sizeof(struct sheaf_operator),
+     .flags = SHEAF_OPERATOR_BATCH | SHEAF_OPERATOR_DEVICE,
      .name = "device_stray",
      .version = "1",
      .summary = "fetches what it must not",
@@ -272,14 +297,14 @@ SHEAF_API const struct sheaf_plugin *sheaf_plugin(uint32_t host_abi);
 
 const struct sheaf_plugin *sheaf_plugin(uint32_t host_abi)
 {
-    static const struct sheaf_operator *const table[] = {&operators[0], &operators[1], &operators[2],
-                                                         &operators[3], &operators[4], &operators[5]};
+    static const struct sheaf_operator *const table[] = {&operators[0], &operators[1], &operators[2], &operators[3],
+                                                         &operators[4], &operators[5], &operators[6]};
     static const struct sheaf_plugin plugin = {.size = sizeof plugin,
                                                .abi = SHEAF_OPERATOR_ABI,
                                                .name = "device_test",
                                                .version = "1",
                                                .operators = table,
-                                               .operator_count = 6,
+                                               .operator_count = sizeof table / sizeof *table,
                                                .kernels = &test_kernels};
     return host_abi == SHEAF_OPERATOR_ABI ? &plugin : NULL;
 }

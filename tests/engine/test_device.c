@@ -505,6 +505,46 @@ static void test_a_broken_device_is_retired(void **state)
     assert_int_equal(bed_heard(bed, "is retired after 3 failures"), 1);
 }
 
+/* Submits roots of one number and waits for them: all of them are right. */
+static void run_some(struct bed *bed, int64_t number, int count)
+{
+    for (int i = 0; i < count; i++)
+        assert_int_equal(bed_submit(bed, &number, 1), 0);
+    while (count > 0) {
+        struct sheaf_event event = bed_next(bed);
+        struct sheaf_result_info info = {.size = sizeof info};
+        assert_int_equal(event.kind, SHEAF_EVENT_ROOT);
+        sheaf_result_info(event.result, &info);
+        assert_int_equal(info.status, SHEAF_ROOT_OK);
+        assert_int_equal(bed_item(event.result, 0, 0).value.i64, number * letter_of(number));
+        sheaf_result_acknowledge(event.result);
+        count--;
+    }
+}
+
+/* A row over which a process died waits for the next process of that number, or one that has run nothing. When none
+ * comes, as the device is retired, it runs on another. */
+static void test_a_suspect_of_a_retired_device(void **state)
+{
+    enum { WINDOW = 32, OF_A = 26, OF_Z = 25 };
+    struct bed *bed = *state;
+    bed_listen(bed, "device 0 (fake device 0) is retired");
+    bed->device = "cuda";
+    bed->window = WINDOW;
+    set_number("SHEAF_FAKE_CUDA_DEVICES", 2);
+    setenv("SHEAF_FAKE_CUDA_TIMES", "1000:5000000:1000:0:0", 1); /* so long that one device does not take all */
+    setenv("SHEAF_FAKE_CUDA_ERRORS", "0:cuDevicePrimaryCtxRetain:2+:214", 1);
+    bed_open(bed, "sources: {s: i64}\noutputs: [y]\nsteps:\n- {call: b, op: blob, in: s, out: t}\n"
+                  "- {call: d, op: device_crash, in: t, out: y, batch: 1}\n");
+    run_some(bed, OF_A, WINDOW);
+    while (bed_heard(bed, "device 0 (fake device 0) is retired") == 0)
+        run_some(bed, OF_Z, 1);
+    sheaf_run_close_input(bed->run);
+    assert_int_equal(bed_next(bed).kind, SHEAF_EVENT_END);
+    bed_close(bed);
+    assert_true(bed_number(bed, NULL, "worker_deaths") >= 1 + 3);
+}
+
 static void test_on_to_the_host(void **state)
 {
     struct bed *bed = *state;
@@ -716,6 +756,7 @@ int main(void)
         TEST(test_shapes),
         TEST(test_sandbox),
         TEST(test_a_broken_device_is_retired),
+        TEST(test_a_suspect_of_a_retired_device),
         TEST(test_on_to_the_host),
         TEST(test_no_device_is_left),
         TEST(test_every_device_is_busy),
