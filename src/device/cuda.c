@@ -29,6 +29,14 @@ static int check(struct device *device, cuda_result result, const char *what)
                        cuda_result_name(&cuda_of(device)->driver, result));
 }
 
+/* The same of a result that a wait gives: it is that of the work, whatever was waited for, and so is one that this
+ * version does not know. */
+static int check_work(struct device *device, cuda_result result, const char *what)
+{
+    int status = check(device, result, what);
+    return status == -EINVAL ? -EFAULT : status;
+}
+
 #define CALL(device, function, ...) check(device, cuda_of(device)->driver.function(__VA_ARGS__), #function)
 
 /* ---- opening ---- */
@@ -160,7 +168,8 @@ static int cuda_stream_destroy(struct device *device, struct device_stream *stre
 
 static int cuda_stream_wait_idle(struct device *device, struct device_stream *stream)
 {
-    return CALL(device, cuStreamSynchronize, stream_handle(stream));
+    return check_work(device, cuda_of(device)->driver.cuStreamSynchronize(stream_handle(stream)),
+                      "cuStreamSynchronize");
 }
 
 static void *cuda_stream_native(const struct device_stream *stream)
@@ -197,12 +206,12 @@ static int cuda_event_query(struct device *device, struct device_event *event)
     cuda_result result = cuda_of(device)->driver.cuEventQuery(event_handle(event));
     if (result == CUDA_NOT_READY)
         return 0;
-    return result == CUDA_OK ? 1 : check(device, result, "cuEventQuery");
+    return result == CUDA_OK ? 1 : check_work(device, result, "cuEventQuery");
 }
 
 static int cuda_event_wait(struct device *device, struct device_event *event)
 {
-    return CALL(device, cuEventSynchronize, event_handle(event));
+    return check_work(device, cuda_of(device)->driver.cuEventSynchronize(event_handle(event)), "cuEventSynchronize");
 }
 
 /* ---- work ---- */

@@ -35,7 +35,8 @@ static int resolve(struct cuda_driver *driver, char *ret_line)
 
 int cuda_driver_open(struct cuda_driver *ret_driver, char *ret_line)
 {
-    struct cuda_driver driver = {.library = dlopen(library_name, RTLD_NOW | RTLD_LOCAL)};
+    /* Once initialised a driver has threads of its own: it stays until the process ends. */
+    struct cuda_driver driver = {.library = dlopen(library_name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)};
     if (driver.library == NULL) {
         snprintf(ret_line, DEVICE_LINE_BYTES, "no NVIDIA driver: %s cannot be loaded", library_name);
         return SHEAF_E_ENVIRONMENT;
@@ -80,18 +81,29 @@ int cuda_status(cuda_result result)
     case CUDA_LAUNCH_TIMEOUT:
         return -ETIME;
     case CUDA_ILLEGAL_ADDRESS:
+    case CUDA_ASSERT:
+    case CUDA_HARDWARE_STACK_ERROR: /* a kernel's own stack, in spite of its name */
+    case CUDA_ILLEGAL_INSTRUCTION:
     case CUDA_MISALIGNED_ADDRESS:
+    case CUDA_INVALID_ADDRESS_SPACE:
+    case CUDA_INVALID_PC:
     case CUDA_LAUNCH_FAILED:
+    case CUDA_TENSOR_MEMORY_LEAK:
         return -EFAULT;
     case CUDA_ECC_UNCORRECTABLE:
     case CUDA_NVLINK_UNCORRECTABLE:
-    case CUDA_HARDWARE_STACK_ERROR:
+    case CUDA_CONTAINED: /* a memory error that was kept to this process */
         return -EIO;
     case CUDA_DEINITIALIZED:
     case CUDA_NOT_INITIALIZED:
+    case CUDA_DEVICE_UNAVAILABLE:
     case CUDA_NO_DEVICE:
     case CUDA_INVALID_DEVICE:
     case CUDA_INVALID_CONTEXT:
+    case CUDA_OPERATING_SYSTEM:
+    case CUDA_CONTEXT_IS_DESTROYED:
+    case CUDA_SYSTEM_NOT_READY:
+    case CUDA_SYSTEM_DRIVER_MISMATCH:
     case CUDA_UNKNOWN: /* what the driver says when the device has fallen off the bus */
         return -ENODEV;
     case CUDA_NOT_READY:

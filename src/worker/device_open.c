@@ -133,11 +133,3 @@ void device_worker_fail(struct device_worker *on, int status)
     announce(on->worker);
     say_and_end(on, status, why[0] != '\0' ? why : strerror(-status));
 }
-
-void device_worker_check(struct device_worker *on)
-{
-    struct pipeline_batch *oldest = pipeline_oldest(on->pipeline);
-    int status = oldest != NULL ? device_stream_wait_idle(on->device, pipeline_stream(oldest)) : 0;
-    if (device_fault_of(status) != DEVICE_FAULT_NONE)
-        device_worker_fail(on, status);
-}

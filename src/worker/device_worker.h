@@ -78,8 +78,6 @@ int device_worker_prepare(struct device_worker *on, struct operators *operators,
 void device_worker_close(struct device_worker *on);
 /* Last words about a status of the device, and the end of the process. */
 _Noreturn void device_worker_fail(struct device_worker *on, int status);
-/* Whether the device is sound, after somebody else's call on it failed. Ends the process if it is not. */
-void device_worker_check(struct device_worker *on);
 
 /* ---- device_batch.c ---- */
 

@@ -174,9 +174,16 @@ static int add_gpu(scmp_filter_ctx filter)
                                 SCMP_SYS(access),        SCMP_SYS(faccessat),
                                 SCMP_SYS(getdents64),    SCMP_SYS(sched_setaffinity),
                                 SCMP_SYS(get_mempolicy), SCMP_SYS(mlock),
-                                SCMP_SYS(munlock),       SCMP_SYS(memfd_create)};
+                                SCMP_SYS(munlock),       SCMP_SYS(memfd_create),
+                                SCMP_SYS(pwrite64)};
+    /* What is pinned must not be shared with a child. */
+    static const int advice[] = {MADV_DONTFORK, MADV_DOFORK};
     const struct scmp_arg_cmp any[] = {SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0)};
     int status = allow(filter, SCMP_SYS(mmap), COUNT(any), any);
+    for (size_t at = 0; at < COUNT(advice) && status == 0; at++) {
+        const struct scmp_arg_cmp is_advice = SCMP_A2_32(SCMP_CMP_EQ, (uint32_t)advice[at]);
+        status = allow(filter, SCMP_SYS(madvise), 1, &is_advice);
+    }
     for (size_t at = 0; at < COUNT(calls) && status == 0; at++)
         status = allow(filter, calls[at], 0, NULL);
     return status;

@@ -2,6 +2,7 @@
 /* Where the toolkit's header is: what cuda_functions.h declares by itself is what NVIDIA declares. Nothing to run. */
 #include <array>
 #include <cstddef>
+#include <type_traits>
 
 #include <cuda.h>
 
@@ -9,11 +10,26 @@
 
 namespace
 {
-/* Sizes of the result and of the arguments: names of types differ, their shape may not. */
+/* What a type is to the calling convention and to a reader: names of types differ, this may not. What a pointer points
+ * to counts too, one level deep: `int *` is not `size_t *`. */
+template <class Type> constexpr std::size_t kind()
+{
+    using Pointed = std::remove_pointer_t<Type>;
+    constexpr bool integral = std::is_integral_v<Type> || std::is_enum_v<Type>;
+    if constexpr (integral)
+        return 1000 + sizeof(Type);
+    else if constexpr (!std::is_pointer_v<Type>)
+        return 0;
+    else if constexpr (std::is_void_v<Pointed> || std::is_class_v<Pointed> || std::is_function_v<Pointed>)
+        return 2000 + std::is_const_v<Pointed>;
+    else
+        return 3000 + 100 * std::is_pointer_v<Pointed> + 10 * std::is_const_v<Pointed> + sizeof(Pointed);
+}
+
 template <class Result, class... Arguments>
 constexpr std::array<std::size_t, sizeof...(Arguments) + 1> shape(Result (*)(Arguments...))
 {
-    return {sizeof(Result), sizeof(Arguments)...};
+    return {kind<Result>(), kind<Arguments>()...};
 }
 
 template <class Left, class Right> constexpr bool alike(const Left &left, const Right &right)
@@ -37,6 +53,15 @@ CHECK_RESULT(CUDA_INVALID_VALUE, CUDA_ERROR_INVALID_VALUE);
 CHECK_RESULT(CUDA_OUT_OF_MEMORY, CUDA_ERROR_OUT_OF_MEMORY);
 CHECK_RESULT(CUDA_NOT_INITIALIZED, CUDA_ERROR_NOT_INITIALIZED);
 CHECK_RESULT(CUDA_DEINITIALIZED, CUDA_ERROR_DEINITIALIZED);
+CHECK_RESULT(CUDA_DEVICE_UNAVAILABLE, CUDA_ERROR_DEVICE_UNAVAILABLE);
+CHECK_RESULT(CUDA_OPERATING_SYSTEM, CUDA_ERROR_OPERATING_SYSTEM);
+CHECK_RESULT(CUDA_CONTEXT_IS_DESTROYED, CUDA_ERROR_CONTEXT_IS_DESTROYED);
+CHECK_RESULT(CUDA_ASSERT, CUDA_ERROR_ASSERT);
+CHECK_RESULT(CUDA_ILLEGAL_INSTRUCTION, CUDA_ERROR_ILLEGAL_INSTRUCTION);
+CHECK_RESULT(CUDA_INVALID_ADDRESS_SPACE, CUDA_ERROR_INVALID_ADDRESS_SPACE);
+CHECK_RESULT(CUDA_INVALID_PC, CUDA_ERROR_INVALID_PC);
+CHECK_RESULT(CUDA_SYSTEM_NOT_READY, CUDA_ERROR_SYSTEM_NOT_READY);
+CHECK_RESULT(CUDA_SYSTEM_DRIVER_MISMATCH, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH);
 CHECK_RESULT(CUDA_NO_DEVICE, CUDA_ERROR_NO_DEVICE);
 CHECK_RESULT(CUDA_INVALID_DEVICE, CUDA_ERROR_INVALID_DEVICE);
 CHECK_RESULT(CUDA_INVALID_IMAGE, CUDA_ERROR_INVALID_IMAGE);
@@ -61,6 +86,10 @@ CHECK_RESULT(CUDA_MISALIGNED_ADDRESS, CUDA_ERROR_MISALIGNED_ADDRESS);
 CHECK_RESULT(CUDA_LAUNCH_FAILED, CUDA_ERROR_LAUNCH_FAILED);
 CHECK_RESULT(CUDA_NOT_SUPPORTED, CUDA_ERROR_NOT_SUPPORTED);
 CHECK_RESULT(CUDA_UNKNOWN, CUDA_ERROR_UNKNOWN);
+#if CUDA_VERSION >= 13000 /* names that earlier headers lack */
+CHECK_RESULT(CUDA_CONTAINED, CUDA_ERROR_CONTAINED);
+CHECK_RESULT(CUDA_TENSOR_MEMORY_LEAK, CUDA_ERROR_TENSOR_MEMORY_LEAK);
+#endif
 CHECK_RESULT(CUDA_EVENT_BLOCKING_SYNC, CU_EVENT_BLOCKING_SYNC);
 CHECK_RESULT(CUDA_EVENT_DISABLE_TIMING, CU_EVENT_DISABLE_TIMING);
 CHECK_RESULT(CUDA_STREAM_NON_BLOCKING, CU_STREAM_NON_BLOCKING);
