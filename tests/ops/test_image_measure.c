@@ -268,8 +268,10 @@ static void test_device(void **state)
             host_run(&operator_image_measure, opened, (struct host_keys){row + 1, 1}, &values[row], 1, &here[row]);
         assert_int_equal(
             host_run_batch(&operator_image_measure, opened, &sheaf_device_kernels, 64 << 20, values, ROWS, there), 0);
-        for (uint32_t row = 0; row < ROWS; row++)
+        for (uint32_t row = 0; row < ROWS; row++) {
             assert_alike(&here[row], &there[row]);
+            host_run_fini(&there[row]);
+        }
         one_by_one(opened, values, here);
         assert_int_equal(host_run_batch(&operator_image_measure, opened, &sheaf_device_kernels,
                                         4 * ((values[0].length_bytes + ROWS * shapes[shape].height) / 256 + 1) * 256,
