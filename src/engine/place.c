@@ -89,11 +89,16 @@ static uint32_t forced_shards(void)
 }
 
 /* Where the topology has each device of the run. NULL: there is none; free with free(). */
-static int find_gpus(const struct sheaf_run *run, uint32_t **ret_gpus)
+static int find_gpus(const struct sheaf_run *run, uint32_t **ret_gpus, struct sheaf_error *error)
 {
     const struct topo_machine *machine = topo_machine(run->engine->topo);
     uint32_t count = run->devices ? run->devices->count : 0;
+    int result = count > 0 ? topo_find_devices(run->engine->topo, error) : 0;
     uint32_t *gpus = count > 0 ? calloc(count, sizeof *gpus) : NULL;
+    if (result < 0) {
+        free(gpus);
+        return result;
+    }
     if (count > 0 && !gpus)
         return -ENOMEM;
     for (uint32_t i = 0; i < count; i++) {
@@ -129,10 +134,14 @@ int place_run(struct sheaf_run *run, struct sheaf_error *error)
         run->pool_first[pool] = run->worker_count;
         run->worker_count += run->pool_count[pool];
     }
-    int result = find_gpus(run, &gpus);
-    struct topo_pool *pools = result == 0 ? describe_pools(plan, run->pool_count, gpus) : NULL;
-    if (!pools)
+    int result = find_gpus(run, &gpus, error);
+    if (result < 0)
+        return result;
+    struct topo_pool *pools = describe_pools(plan, run->pool_count, gpus);
+    if (!pools) {
+        free(gpus);
         return -ENOMEM;
+    }
     result = topo_plan(run->engine->topo, pools, plan->pool_count, forced_shards(), &run->placement);
     free(pools);
     free(gpus);
@@ -220,6 +229,9 @@ static int describe_machine(const struct sheaf_engine *engine, char **ret_text)
 
 int sheaf_engine_placement(const struct sheaf_engine *engine, const struct sheaf_plan *plan, char **ret_text)
 {
+    int result = topo_find_devices(engine->topo, NULL);
+    if (result < 0)
+        return result;
     if (!plan)
         return describe_machine(engine, ret_text);
     /* The devices that the topology knows: no driver is asked, and the plan may be for another machine. */
@@ -237,7 +249,7 @@ int sheaf_engine_placement(const struct sheaf_engine *engine, const struct sheaf
     deal_workers(engine, plan, known, counts, &wanted);
     struct topo_pool *pools = describe_pools(plan, counts, known > 0 ? gpus : NULL);
     struct topo_plan *placement = NULL;
-    int result = pools ? topo_plan(engine->topo, pools, plan->pool_count, forced_shards(), &placement) : -ENOMEM;
+    result = pools ? topo_plan(engine->topo, pools, plan->pool_count, forced_shards(), &placement) : -ENOMEM;
     if (result == 0)
         result = topo_describe(engine->topo, pools, placement, ret_text);
     topo_plan_destroy(placement);

@@ -25,7 +25,7 @@
 #include "ops/tesseract.h"
 
 enum { INPUT_IMAGE, INPUT_PAGE, INPUT_DPI, INPUT_SKEW, INPUT_LOOK, INPUT_COUNT };
-enum { OPTION_LANG, OPTION_DATA, OPTION_DESKEW, OPTION_BINARISE };
+enum { OPTION_LANG, OPTION_DATA, OPTION_DESKEW, OPTION_BINARISE, OPTION_LOAD };
 enum { OCR_SIDE_MAX = 32767, LANGUAGE_DATA_BYTES_MAX = 256 << 20, DPI_ASSUMED = 150, LANGUAGE_NAME_BYTES_MAX = 32 };
 
 static const struct sheaf_port inputs[] = {
@@ -57,11 +57,15 @@ static const struct sheaf_option options[] = {
      .choices = "none|otsu|sauvola",
      .summary =
          "pictures are made black and white before they are read: by one threshold, or by one that follows the light"},
+    {.name = "load",
+     .type = SHEAF_OPTION_BOOL,
+     .fallback = {.type = SHEAF_OPTION_BOOL, .boolean = 1},
+     .summary = "false: no picture will come, so that Tesseract need not be loaded; one that comes all the same fails"},
 };
 
 struct ocr_state {
     const struct sheaf_host *host;
-    const struct tesseract *tesseract;
+    const struct tesseract *tesseract; /* NULL: not loaded */
     TessBaseAPI *engine;
     const void *language_data; /* mapped, of one language; NULL: several, loaded from their files */
     size_t language_bytes;
@@ -196,6 +200,10 @@ static int ocr_open(const struct sheaf_open *opened, void **ret_state)
                                                          : PICTURE_AS_IT_IS;
     page_content_init(&state->readings[0]);
     page_content_init(&state->readings[1]);
+    if (!opened->options[OPTION_LOAD].boolean) {
+        *ret_state = state;
+        return 0;
+    }
     int status = tesseract_load(opened->error, opened->error_bytes, &state->tesseract);
     if (status == 0) {
         state->engine = state->tesseract->TessBaseAPICreate();
@@ -624,6 +632,9 @@ static int ocr_run(void *opaque, const struct sheaf_row *row, char *message)
     struct ocr_state *state = opaque;
     struct prepared prepared = {0};
     double dpi = row_f64(row, INPUT_DPI, 72);
+    if (!state->tesseract)
+        return state->host->fail(row, SHEAF_SCOPE_ITEM, SHEAF_CLASS_UNSUPPORTED,
+                                 "Tesseract is not loaded: the option `load` is false");
     if (picture_of_value(&row->inputs[INPUT_IMAGE], OCR_SIDE_MAX, &prepared.picture) < 0 || !(dpi >= 1 && dpi <= 10000))
         return state->host->fail(row, SHEAF_SCOPE_ITEM, SHEAF_CLASS_UNSUPPORTED,
                                  "not a picture of u8 [h, w] or [h, w, 3] with sides of at most %d pixels",

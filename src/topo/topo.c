@@ -36,7 +36,7 @@ static void keep_from_drivers(hwloc_topology_t topology)
         (void)hwloc_topology_set_components(topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, components[i]);
 }
 
-static int load(hwloc_topology_t *ret_topology, const char *xml, struct sheaf_error *error)
+static int load(hwloc_topology_t *ret_topology, const char *xml, bool devices, struct sheaf_error *error)
 {
     hwloc_topology_t topology;
 
@@ -49,7 +49,8 @@ static int load(hwloc_topology_t *ret_topology, const char *xml, struct sheaf_er
     else if (xml != NULL)
         rc = hwloc_topology_set_xml(topology, xml);
     if (rc == 0) {
-        hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+        hwloc_topology_set_io_types_filter(topology,
+                                           devices ? HWLOC_TYPE_FILTER_KEEP_IMPORTANT : HWLOC_TYPE_FILTER_KEEP_NONE);
         rc = hwloc_topology_load(topology);
     }
     if (rc < 0) {
@@ -81,15 +82,10 @@ static int allocate(struct topo *topo, hwloc_topology_t topology)
 {
     size_t pu_max = (size_t)hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PU);
     size_t node_max = (size_t)hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE) + 1;
-    size_t device_max = 1;
-
-    for (hwloc_obj_t device = NULL; (device = hwloc_get_next_pcidev(topology, device)) != NULL;)
-        device_max++;
     topo->cores = calloc(pu_max, sizeof *topo->cores);
     topo->pus = calloc(pu_max, sizeof *topo->pus);
     topo->nodes = calloc(node_max, sizeof *topo->nodes);
-    topo->devices = calloc(device_max, sizeof *topo->devices);
-    return topo->cores == NULL || topo->pus == NULL || topo->nodes == NULL || topo->devices == NULL ? -ENOMEM : 0;
+    return topo->cores == NULL || topo->pus == NULL || topo->nodes == NULL ? -ENOMEM : 0;
 }
 
 /* The node that an object belongs to: the first of those nearest to it that may be used. One that has none of its own
@@ -297,8 +293,15 @@ static int compare_devices(const void *left, const void *right)
     return a->kind != b->kind ? (int)a->kind - (int)b->kind : strcmp(a->bus_id, b->bus_id);
 }
 
-static void add_devices(struct topo *topo, hwloc_topology_t topology)
+static int add_devices(struct topo *topo, hwloc_topology_t topology)
 {
+    size_t device_max = 1;
+
+    for (hwloc_obj_t device = NULL; (device = hwloc_get_next_pcidev(topology, device)) != NULL;)
+        device_max++;
+    topo->devices = calloc(device_max, sizeof *topo->devices);
+    if (topo->devices == NULL)
+        return -ENOMEM;
     for (hwloc_obj_t pci = NULL; (pci = hwloc_get_next_pcidev(topology, pci)) != NULL;) {
         struct topo_device *device = &topo->devices[topo->machine.device_count];
         enum topo_device_kind kind = device_kind(pci);
@@ -316,6 +319,8 @@ static void add_devices(struct topo *topo, hwloc_topology_t topology)
     for (uint32_t i = 0; i < topo->machine.gpu_count; i++)
         if (strncmp(topo->devices[i].name, "cuda", 4) != 0)
             snprintf(topo->devices[i].name, sizeof topo->devices[i].name, "gpu%u", i);
+    topo->machine.devices = topo->devices;
+    return 0;
 }
 
 static void set_limits(struct topo *topo)
@@ -356,12 +361,10 @@ static int read_topology(struct topo *topo, hwloc_topology_t topology, struct sh
     }
     if (choose_memory(topo, topology) < 0)
         return fail(error, -ENOMEM, "topology: out of memory");
-    add_devices(topo, topology);
     set_limits(topo);
     topo->machine.cores = topo->cores;
     topo->machine.nodes = topo->nodes;
     topo->machine.pus = topo->pus;
-    topo->machine.devices = topo->devices;
     return 0;
 }
 
@@ -372,10 +375,13 @@ int topo_create(const char *xml, struct topo **ret_topo, struct sheaf_error *err
 
     if (topo == NULL)
         return fail(error, -ENOMEM, "topology: out of memory");
-    int rc = load(&topology, xml, error);
+    pthread_mutex_init(&topo->devices_lock, NULL);
+    int rc = load(&topology, xml, xml != NULL, error);
     if (rc == 0) {
         topo->machine.loaded = !hwloc_topology_is_thissystem(topology);
         rc = read_topology(topo, topology, error);
+        if (rc == 0 && xml != NULL && add_devices(topo, topology) < 0)
+            rc = fail(error, -ENOMEM, "topology: out of memory");
         hwloc_topology_destroy(topology);
     }
     if (rc < 0) {
@@ -386,10 +392,28 @@ int topo_create(const char *xml, struct topo **ret_topo, struct sheaf_error *err
     return 0;
 }
 
+int topo_find_devices(struct topo *topo, struct sheaf_error *error)
+{
+    hwloc_topology_t topology = NULL;
+    int rc = 0;
+
+    pthread_mutex_lock(&topo->devices_lock);
+    if (topo->devices == NULL)
+        rc = load(&topology, NULL, true, error);
+    if (topology != NULL) {
+        if (add_devices(topo, topology) < 0)
+            rc = fail(error, -ENOMEM, "topology: out of memory");
+        hwloc_topology_destroy(topology);
+    }
+    pthread_mutex_unlock(&topo->devices_lock);
+    return rc;
+}
+
 void topo_destroy(struct topo *topo)
 {
     if (topo == NULL)
         return;
+    pthread_mutex_destroy(&topo->devices_lock);
     free(topo->cores);
     free(topo->nodes);
     free(topo->devices);

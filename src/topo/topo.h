@@ -3,8 +3,8 @@
  * What this machine offers, and where processes go: hwloc in, plain numbers out.
  *
  * Why: the supervisor computes placement once and everything else only reads numbers, so no hwloc type leaves topo.c
- * and a plan for an eight-GPU box can be made, printed and tested on a laptop. Objects are immutable after creation and
- * may be shared by threads.
+ * and a plan for an eight-GPU box can be made, printed and tested on a laptop. Objects are immutable after creation,
+ * but for topo_find_devices, and may be shared by threads.
  *
  * Usable cores: those in the affinity of this process and in its cpuset cgroup, and of them as many as the cgroup v2
  * quota (cpu.max) pays for. Usable memory: nodes that the cpuset cgroup and the memory policy of this process allow;
@@ -71,6 +71,11 @@ struct topo_machine {
  * SHEAF_E_ENVIRONMENT with a message when it cannot be loaded. */
 int topo_create(const char *xml, struct topo **ret_topo, struct sheaf_error *error);
 void topo_destroy(struct topo *topo);
+/* The devices of this machine: until then the machine has none. They are looked for only where somebody asks, because
+ * it takes longer than all else: the registers of every PCI device are read, which on a virtual machine costs 10 ms.
+ * A loaded topology has its devices from the start. Again: nothing. Errors as topo_create. Threads may call it at once;
+ * what topo_machine gave is not to be read meanwhile. */
+int topo_find_devices(struct topo *topo, struct sheaf_error *error);
 const struct topo_machine *topo_machine(const struct topo *topo);
 
 /* Workers of one Pool, as far as placement goes. */

@@ -3,13 +3,16 @@
 #ifndef SRC_TOPO_TOPO_INTERNAL_H
 #define SRC_TOPO_TOPO_INTERNAL_H
 
+#include <pthread.h>
+
 #include "topo/topo.h"
 
 struct topo {
     struct topo_machine machine;
     struct topo_core *cores;
     struct topo_node *nodes;
-    struct topo_device *devices;
+    struct topo_device *devices;  /* NULL: not looked for yet */
+    pthread_mutex_t devices_lock; /* while they are */
     uint32_t *pus;
     char memory_from[256];
 };

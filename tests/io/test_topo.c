@@ -203,6 +203,7 @@ static void test_this_machine(void **state)
     cpu_set_t affinity;
 
     assert_int_equal(topo_create(NULL, &topo, &error), 0);
+    assert_int_equal(topo_find_devices(topo, &error), 0);
     const struct topo_machine *machine = topo_machine(topo);
     assert_int_equal(sched_getaffinity(0, sizeof affinity, &affinity), 0);
     assert_false(machine->loaded);
@@ -230,6 +231,7 @@ static void test_affinity(void **state)
     CPU_SET(pu, &one);
     assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
     assert_int_equal(topo_create(NULL, &topo, NULL), 0);
+    assert_int_equal(topo_find_devices(topo, NULL), 0);
     assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
     assert_int_equal(topo_machine(topo)->core_count, 1);
     assert_int_equal(topo_machine(topo)->pus[0], pu);

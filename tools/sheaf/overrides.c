@@ -10,6 +10,7 @@
 enum form {
     AS_IT_IS,
     UNLESS_NONE,   /* an option that counts only when there are images at all */
+    WHEN_NEVER,    /* an option that is false when something is never to be done */
     LINES_OF_FILE, /* the flag names a file: its lines become a list */
 };
 
@@ -21,6 +22,7 @@ static const struct {
 } sugar[] = {
     {SETTING_LANG, AS_IT_IS, "ocr.lang"},
     {SETTING_OCR, AS_IT_IS, "text.ocr"},
+    {SETTING_OCR, WHEN_NEVER, "ocr.load"},
     {SETTING_IMAGES, AS_IT_IS, "text.images"},
     {SETTING_IMAGES, UNLESS_NONE, "encode.format"},
     {SETTING_DPI, AS_IT_IS, "render.dpi"},
@@ -62,13 +64,16 @@ int settings_overrides(const struct settings *settings, struct text_list *ret_ov
     for (size_t i = 0; i < sizeof sugar / sizeof *sugar; i++) {
         const char *value = settings_text(settings, sugar[i].setting);
         bool is_none = sugar[i].form == UNLESS_NONE && strcmp(value, "none") == 0;
-        if (!settings_given(settings, sugar[i].setting) || is_none)
+        bool is_done = sugar[i].form == WHEN_NEVER && strcmp(value, "never") != 0;
+        if (!settings_given(settings, sugar[i].setting) || is_none || is_done)
             continue;
         struct text line = {0};
         int status = 0;
         text_addf(&line, "%s=", sugar[i].call_option);
         if (sugar[i].form == LINES_OF_FILE)
             status = add_lines(value, &line, error);
+        else if (sugar[i].form == WHEN_NEVER)
+            text_adds(&line, "false");
         else
             text_adds(&line, value);
         if (status == 0)
