@@ -43,6 +43,8 @@ static void link_admitted(struct shard *shard, struct root *root)
         root->next->previous = root;
     shard->admitted = root;
     shard->admitted_count++;
+    root->ahead = true;
+    shard->ahead_bytes += root->bytes;
 }
 
 static void unlink_admitted(struct shard *shard, struct root *root)
@@ -54,6 +56,14 @@ static void unlink_admitted(struct shard *shard, struct root *root)
     if (root->next)
         root->next->previous = root->previous;
     shard->admitted_count--;
+    admit_begun(shard, root);
+}
+
+void admit_begun(struct shard *shard, struct root *root)
+{
+    if (root->ahead)
+        shard->ahead_bytes -= root->bytes;
+    root->ahead = false;
 }
 
 /* ---- roots that are begun again ---- */
@@ -219,6 +229,15 @@ static uint64_t roots_max(const struct shard *shard)
                                (run->worker_count + parts - 1) / parts, more);
 }
 
+/* Sources are read before workers want them, but not all that there are: what waits long in memory is memory that has
+ * to be made, where that of a root which is over could be used again. */
+static bool is_far_ahead(const struct shard *shard)
+{
+    enum { AHEAD_BYTES_PER_WORKER = 4 << 20 };
+    const struct sheaf_run *run = shard->run;
+    return shard->ahead_bytes > (uint64_t)AHEAD_BYTES_PER_WORKER * run->worker_count / run->shard_count;
+}
+
 void admit_step(struct shard *shard)
 {
     const struct sched_window window = {.roots_max = roots_max(shard), .bytes_max = shard->run->budget.source_bytes};
@@ -226,7 +245,7 @@ void admit_step(struct shard *shard)
     full |= atomic_load_explicit(&shard->run->memory_short, memory_order_relaxed);
     uint64_t next;
     step_aside(shard);
-    while (shard->admission.count > 0 && !full &&
+    while (shard->admission.count > 0 && !full && !is_far_ahead(shard) &&
            sched_may_admit(&window, shard->admitted_count, payload_shard_bytes(shard->run->payload), 0) &&
            go_live(shard)) {
         if (!admission_take(&shard->admission, &next)) {

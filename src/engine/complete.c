@@ -127,7 +127,6 @@ void value_free(struct shard *shard, const struct value_ref *ref)
         uint64_t offset, bytes;
         source_run(run->payload, ref, &offset, &bytes);
         payload_run_free(run->payload, ref->segment - 1u, offset, bytes);
-        shard->read_bytes -= bytes < shard->read_bytes ? bytes : shard->read_bytes;
         shard->retry_reads = true;
         return;
     }

@@ -26,13 +26,28 @@ enum ready_found slot_in_ring(struct shard *shard, const struct slot *slot)
                            slot->number, slot->position);
 }
 
+/* How many rows of a Call may be out now. Parents are opened as workers need them, not all that there are: what a
+ * worker keeps open is bounded, and a parent that is opened again costs as much again. */
+static uint32_t live_max(const struct shard *shard, uint32_t call)
+{
+    enum { OPENINGS_PER_WORKER = 2 };
+    const struct plan_call *plan_call = &shard->plan->calls[call];
+    uint32_t most = shard->live_max[call];
+    if (plan_call->domain != 0 || plan_call->expansion_count == 0 || !shard->pools[plan_call->pool].has_lanes)
+        return most;
+    if (sched_is_fed(shard->sched, plan_call->pool))
+        return 0;
+    uint32_t openings = OPENINGS_PER_WORKER * shard->run->pool_count[plan_call->pool];
+    return openings < most ? openings : most;
+}
+
 bool dispatch_has_room(const struct shard *shard)
 {
     if (shard->alone != ALONE_OPEN)
         return false; /* it is not room that is waited for */
     for (uint32_t call = 0; call < shard->plan->call_count; call++) {
         uint32_t ring = shard->counts[call].full_ring;
-        bool wanted = ring != 0 && shard->live_of_call[call] < shard->live_max[call] &&
+        bool wanted = ring != 0 && shard->live_of_call[call] < live_max(shard, call) &&
                       sched_queued(shard->sched, call) + sched_isolating(shard->sched, call) > 0;
         if (wanted && ready_ring_has_room(&shard->rings[(size_t)call * BOARD_RINGS + ring - 1]))
             return true;
@@ -233,6 +248,8 @@ static int offer(struct shard *shard, const struct sched_row *row, bool single)
         return -EAGAIN;
     }
     slot->reserved = reserved;
+    if (shard->plan->calls[row->grain.call].domain == 0)
+        admit_begun(shard, root_of(shard, lineage_root_of(shard->lineage, row->grain)));
     lineage_hold(shard->lineage, row->grain);
     batching_row_offered(shard, slot);
     struct call_counts *counts = &shard->counts[row->grain.call];
@@ -272,10 +289,10 @@ static uint32_t offer_call(struct shard *shard, uint32_t call, uint64_t now_us)
     uint32_t offered = 0, pool = shard->plan->calls[call].pool;
     if (shard->pools[pool].rebuilding)
         return 0;
-    uint32_t live_max = shard->alone == ALONE_MINE ? 1 : shard->live_max[call]; /* one batch, and nothing is out */
+    uint32_t most = shard->alone == ALONE_MINE ? 1 : live_max(shard, call); /* one batch, and nothing is out */
     struct sched_row row;
     bool in_batch = false; /* the rows of an isolation batch go out together, whatever the bound says */
-    while ((in_batch || shard->live_of_call[call] < live_max) && next_row(shard, call, now_us, &row)) {
+    while ((in_batch || shard->live_of_call[call] < most) && next_row(shard, call, now_us, &row)) {
         int result = offer(shard, &row, row.queue == SCHED_ISOLATION && row.batch_left == 0 && !in_batch);
         if (result == -EAGAIN)
             break;
@@ -293,13 +310,22 @@ static uint32_t offer_call(struct shard *shard, uint32_t call, uint64_t now_us)
     return offered;
 }
 
+/* Rows of a Call that are out. */
+static uint32_t level_call(struct shard *shard, uint32_t call)
+{
+    const struct call_counts *counts = &shard->counts[call];
+    if (counts->rows > 0)
+        sched_set_row_us(shard->sched, call, counts->run_ns / counts->rows / 1000);
+    return shard->live_of_call[call];
+}
+
 void dispatch_level(struct shard *shard)
 {
     for (uint32_t pool = 0; pool < shard->plan->pool_count; pool++) {
         const struct plan_pool *calls = &shard->plan->pools[pool];
         uint32_t out = 0;
         for (uint32_t i = 0; i < calls->call_count; i++)
-            out += shard->live_of_call[shard->plan->pool_calls[calls->call_first + i]];
+            out += level_call(shard, shard->plan->pool_calls[calls->call_first + i]);
         sched_level(shard->sched, pool, out, shard->run->pool_count[pool]);
     }
 }

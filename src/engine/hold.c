@@ -146,6 +146,7 @@ int hold_open_lanes(struct shard *shard)
         uint32_t pool = shard->plan->calls[call].pool;
         if (has_lanes(shard, call))
             result = sched_set_lanes(shard->sched, call, shard->run->pool_first[pool], shard->run->pool_count[pool]);
+        shard->pools[pool].has_lanes |= has_lanes(shard, call);
     }
     return result;
 }

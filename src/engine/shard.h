@@ -99,6 +99,7 @@ struct root {
     uint32_t reads_left;
     uint32_t begun_again; /* how often */
     bool again;           /* it leaves lineage to be begun again */
+    bool ahead;           /* admitted, and no row of it was offered yet */
     struct root *next_aside;
     uint32_t first_hold;       /* chain through struct hold.next_of_root */
     enum sheaf_class class_id; /* why a source could not be read */
@@ -157,6 +158,7 @@ struct grants {
 };
 
 struct pool_state {
+    bool has_lanes;  /* some of its Calls have (src/sched/lanes.c) */
     bool pushed;     /* rows were offered since its event count was bumped */
     bool rebuilding; /* its workers are being killed so that its rings can be made anew */
     uint32_t homed;  /* rows out that were offered to one worker first */
@@ -205,9 +207,10 @@ struct shard {
     struct admission admission; /* roots that wait */
     struct root *admitted;
     struct root *aside; /* begun again and to be alone; also in `admitted` */
-    uint64_t admitted_count, read_bytes;
-    uint64_t now_us;  /* at the start of the step */
-    uint32_t reading; /* roots whose sources are being read */
+    uint64_t admitted_count;
+    uint64_t ahead_bytes; /* of roots that are ahead */
+    uint64_t now_us;      /* at the start of the step */
+    uint32_t reading;     /* roots whose sources are being read */
 
     struct slot *slots;
     uint32_t slots_real;                                   /* slots whose descriptors are real memory */
@@ -260,6 +263,8 @@ void shard_fail(struct shard *shard, int status, const char *what);
 /* ---- admit.c ---- */
 void admit_submit(struct shard *shard, struct root *root);
 void admit_source(struct shard *shard, struct message_source *message);
+/* A row of the root goes out. */
+void admit_begun(struct shard *shard, struct root *root);
 void admit_step(struct shard *shard); /* starts reads and admits as far as the window allows */
 void admit_cancel(struct shard *shard, const char *text);
 void admit_complete(struct shard *shard, uint32_t lineage_root); /* makes the result and tells the host */

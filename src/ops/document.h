@@ -27,7 +27,7 @@
 
 #define DOCUMENT_PAGES_MAX 1000000          /* a larger count is a damaged or hostile page tree */
 #define DOCUMENT_IMAGE_BYTES_MAX (1u << 30) /* of an image file that is not in memory */
-#define DOCUMENT_CACHE_ENTRIES 8
+#define DOCUMENT_CACHE_ENTRIES 12
 
 /* Why a document or page cannot be had: what goes into `sheaf_host.fail`. */
 struct document_failure {

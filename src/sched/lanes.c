@@ -6,7 +6,12 @@
 
 /* Opening a parent again costs about as much as so many of its rows: a worker that is ahead of another by less is still
  * the better place for a parent it has open. */
-enum { OPENING_IN_ROWS = 32 };
+enum {
+    OPENING_IN_ROWS = 32,
+    REPAYS_US = 20000,    /* opening a parent costs milliseconds: less work than this is left where it is */
+    UNKNOWN_US = 2000,    /* what a row is taken to cost before one was measured */
+    LOOKED_AT_MAX = 4096, /* rows of a lane, to find a root that is not begun */
+};
 
 int sched_set_lanes(struct sched *sched, uint32_t call, uint32_t first_worker, uint32_t count)
 {
@@ -38,11 +43,6 @@ void sched_opened_by(struct sched *sched, uint32_t root, uint32_t worker)
         state->opener = worker + 1;
 }
 
-static uint32_t rows_of(const struct lane *lane)
-{
-    return lane->ready.count + lane->out;
-}
-
 uint32_t lane_of_root(const struct sched *sched, uint32_t call, struct bulk_root *root)
 {
     const struct call_queues *queues = &sched->calls[call];
@@ -52,9 +52,9 @@ uint32_t lane_of_root(const struct sched *sched, uint32_t call, struct bulk_root
         const struct lane *lanes = queues->lanes;
         uint32_t best = 0, own = root->opener - 1 - queues->first_worker;
         for (uint32_t lane = 1; lane < queues->lane_count; lane++)
-            best = rows_of(&lanes[lane]) < rows_of(&lanes[best]) ? lane : best;
+            best = lane_rows(&lanes[lane]) < lane_rows(&lanes[best]) ? lane : best;
         if (root->opener > queues->first_worker && own < queues->lane_count &&
-            rows_of(&lanes[own]) <= rows_of(&lanes[best]) + OPENING_IN_ROWS)
+            lane_rows(&lanes[own]) <= lane_rows(&lanes[best]) + OPENING_IN_ROWS)
             best = own;
         root->lane = best + 1;
     }
@@ -70,4 +70,74 @@ struct lane *lane_to_serve(const struct call_queues *queues)
             best = lane;
     }
     return best;
+}
+
+void sched_set_row_us(struct sched *sched, uint32_t call, uint64_t row_us)
+{
+    sched->calls[call].row_us = row_us;
+}
+
+static uint32_t rows_waiting(const struct lane *lane)
+{
+    return lane->ready.count + lane->aside.count;
+}
+
+static void move_over(struct sched *sched, uint32_t call, uint32_t entity, uint32_t lane)
+{
+    row_remove(sched, call, entity);
+    row_at(sched, call, entity)->lane = (uint16_t)lane;
+    row_prepend(sched, call, entity, ROW_ASIDE); /* taken from the end: the order stays */
+}
+
+/* Whole roots that nobody has begun, from the end of a list, until `rows` or more are moved. */
+static uint32_t take_whole(struct sched *sched, uint32_t call, const struct row_list *list, uint32_t lane,
+                           uint32_t rows)
+{
+    uint32_t moved = 0, entity = list->last, lane_count = sched->calls[call].lane_count;
+    for (uint32_t seen = 0, previous; entity != NOBODY && list->count > 0 && seen < LOOKED_AT_MAX; seen++) {
+        const struct row *row = row_at(sched, call, entity);
+        struct bulk_root *root = &sched->bulk.roots[row->root - 1];
+        bool moves = root->lane != 0 && (root->lane - 1) % lane_count == lane;
+        if (!moves && moved >= rows)
+            break;
+        if (!moves && !root->begun) {
+            root->lane = lane + 1;
+            moves = true;
+        }
+        previous = row->previous;
+        if (moves) {
+            move_over(sched, call, entity, lane);
+            moved++;
+        }
+        entity = previous;
+    }
+    return moved;
+}
+
+static uint32_t take_share(struct sched *sched, uint32_t call, const struct row_list *list, uint32_t lane,
+                           uint32_t rows)
+{
+    uint32_t moved = 0;
+    rows = rows < list->count / 2 ? rows : list->count / 2;
+    for (; moved < rows; moved++)
+        move_over(sched, call, list->last, lane);
+    return moved;
+}
+
+uint32_t lane_adopt(struct sched *sched, uint32_t call, uint32_t lane, uint32_t rows)
+{
+    struct call_queues *queues = &sched->calls[call];
+    struct lane *longest = &queues->lanes[0];
+    for (uint32_t i = 1; i < queues->lane_count; i++)
+        longest = rows_waiting(&queues->lanes[i]) > rows_waiting(longest) ? &queues->lanes[i] : longest;
+    uint64_t row_us = queues->row_us ? queues->row_us : UNKNOWN_US;
+    if (longest == &queues->lanes[lane] || rows_waiting(longest) * row_us < REPAYS_US)
+        return 0;
+    const struct row_list *lists[] = {&longest->aside, &longest->ready};
+    uint32_t moved = 0;
+    for (uint32_t i = 0; i < 2 && moved == 0; i++)
+        moved = take_whole(sched, call, lists[i], lane, rows);
+    for (uint32_t i = 0; i < 2 && moved == 0; i++)
+        moved = take_share(sched, call, lists[i], lane, rows);
+    return moved;
 }

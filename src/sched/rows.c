@@ -40,7 +40,7 @@ static struct row_list *list_of(struct sched *sched, uint32_t call, const struct
     case ROW_READY:
         return &queues->lanes[row->lane].ready;
     case ROW_ASIDE:
-        return &queues->aside;
+        return &queues->lanes[row->lane].aside;
     case ROW_ISOLATION:
         return &queues->isolation;
     case ROW_NOWHERE:
@@ -50,9 +50,11 @@ static struct row_list *list_of(struct sched *sched, uint32_t call, const struct
     return NULL;
 }
 
-/* READY rows of the Call, and of the root among them. */
-static void count_ready(struct sched *sched, uint32_t call, const struct row *row, int by)
+/* Rows of the Call that are READY or aside, and READY ones of the root. */
+static void count_row(struct sched *sched, uint32_t call, const struct row *row, int by)
 {
+    if (row->place == ROW_ASIDE)
+        sched->calls[call].aside_count += (uint32_t)by;
     if (row->place != ROW_READY)
         return;
     sched->calls[call].ready_count += (uint32_t)by;
@@ -81,7 +83,7 @@ static struct row_list *enter(struct sched *sched, uint32_t call, struct row *ro
 {
     row_in(sched, call, row);
     row->place = (uint8_t)place;
-    count_ready(sched, call, row, 1);
+    count_row(sched, call, row, 1);
     return list_of(sched, call, row);
 }
 
@@ -127,7 +129,7 @@ void row_remove(struct sched *sched, uint32_t call, uint32_t entity)
     else
         row_at(sched, call, row->next)->previous = row->previous;
     list->count--;
-    count_ready(sched, call, row, -1);
+    count_row(sched, call, row, -1);
     row->place = ROW_NOWHERE;
 }
 

@@ -28,18 +28,19 @@ struct row_list {
     uint32_t first, last, count;
 };
 
-/* READY rows meant for one worker, and how many of that lane are out. */
+/* Rows meant for one worker: READY, put aside, and how many are out. */
 struct lane {
-    struct row_list ready;
+    struct row_list ready, aside;
     uint32_t out;
 };
 
 struct call_queues {
     uint8_t *blocks[27];
-    struct row_list retry, aside, isolation;
+    struct row_list retry, isolation;
     struct lane *lanes;
     uint32_t lane_count, first_worker; /* lane i is for worker first_worker + i */
-    uint32_t ready_count;              /* in all lanes */
+    uint32_t ready_count, aside_count; /* in all lanes */
+    uint64_t row_us;                   /* what a row takes; 0: not known */
     uint32_t batch_open;               /* isolation batch being handed out, 0: none */
     uint32_t batch_left;
     uint64_t isolation_batches;
@@ -52,6 +53,7 @@ struct bulk_root {
     uint32_t queued;     /* rows in READY queues */
     uint32_t opener;     /* 1 + the worker that made its first child, 0: none yet */
     uint32_t lane;       /* 1 + its lane, 0: none yet */
+    bool begun;          /* a row of it was taken from a lane: its worker has the parent open */
 };
 
 struct bulk {
@@ -98,6 +100,15 @@ void bulk_close(struct sched *sched);
 /* lanes.c: the lane for a row of the root; the lane to serve next, if any row is READY. */
 uint32_t lane_of_root(const struct sched *sched, uint32_t call, struct bulk_root *root);
 struct lane *lane_to_serve(const struct call_queues *queues);
+/* READY and out. */
+static inline uint32_t lane_rows(const struct lane *lane)
+{
+    return lane->ready.count + lane->out;
+}
+/* A lane that has no row to move up gets up to `rows` that wait in the longest one, if that repays: those of roots that
+ * are not begun there, whole roots then, else a share of what is begun. They are aside in their new lane. Returns how
+ * many. */
+uint32_t lane_adopt(struct sched *sched, uint32_t call, uint32_t lane, uint32_t rows);
 void lanes_close(struct sched *sched, uint32_t call);
 
 #endif

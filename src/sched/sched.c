@@ -47,6 +47,8 @@ static void take(struct sched *sched, uint32_t call, uint32_t entity, enum sched
     row_remove(sched, call, entity);
     row_out(sched, call, row);
     sched->bulk.taken_since += queue == SCHED_READY;
+    if (row->root && queues->lane_count > 1)
+        sched->bulk.roots[row->root - 1].begun = true;
     *ret_row = (struct sched_row){.grain = {call, entity}, .queue = queue, .attempt = row->attempt};
     ret_row->worker = queues->first_worker + row->lane;
     if (queue != SCHED_ISOLATION)
@@ -192,10 +194,4 @@ bool sched_may_admit(const struct sched_window *window, uint64_t roots, uint64_t
     if (roots == 0)
         return true;
     return roots < window->roots_max && (window->bytes_max == 0 || bytes + root_bytes <= window->bytes_max);
-}
-
-bool sched_may_spread(uint32_t rows_left, uint64_t row_us, uint64_t open_us, uint32_t workers)
-{
-    /* The newcomer's share of what is left, against what it costs to get ready for it. */
-    return workers == 0 || rows_left * row_us / (workers + 1ull) > open_us;
 }

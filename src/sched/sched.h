@@ -49,9 +49,12 @@ int sched_ready_in_turn(struct sched *sched, struct grain grain, uint32_t root);
  * `first_worker` on. Rows of one root wait in one lane, and the lane with the fewest rows out is served first, so every
  * worker has rows of its own parents at hand, where one queue would give all of them rows of the same parent, for which
  * each then builds the same state. A root gets the lane of the worker that opened it, or the shortest when that is much
- * shorter. A lane is a wish: who takes a row is not decided here. Set before the first row; -ENOMEM.
+ * shorter; a worker that would run dry gets whole roots of the longest lane, and when all of these are begun a share of
+ * one. A lane is a wish: who takes a row is not decided here. Set before the first row; -ENOMEM.
  */
 int sched_set_lanes(struct sched *sched, uint32_t call, uint32_t first_worker, uint32_t count);
+/* What a row of a Call takes, as measured: whether a parent is worth opening in one more worker. 0: not known. */
+void sched_set_row_us(struct sched *sched, uint32_t call, uint64_t row_us);
 /* `worker` made the first child of the root. */
 void sched_opened_by(struct sched *sched, uint32_t root, uint32_t worker);
 /* 1 and the next row of the Call, or 0. Once the first row of an isolation batch has been taken its others come next.
@@ -92,9 +95,12 @@ void sched_child(struct sched *sched, uint32_t root);
 void sched_root_over(struct sched *sched, uint32_t root);
 /* Rows of a Call that are put aside. */
 uint32_t sched_aside(const struct sched *sched, uint32_t call);
-/* Moves rows of a Pool up that were put aside: as many as its workers need not to run dry, or some because it is their
- * turn. `rows_out`: rows of its Calls that are with the caller. Returns how many. */
+/* Moves rows of a Pool up that were put aside: as many as each of its workers needs not to run dry, or some because it
+ * is their turn; evens out lanes. `rows_out`: rows of its Calls that are with the caller. Returns how many. */
 uint32_t sched_level(struct sched *sched, uint32_t pool, uint32_t rows_out, uint32_t workers);
+/* Where Calls of the Pool have lanes: whether each worker has enough in its own not to need a new root. One that is
+ * opened all the same is one more parent to keep open, or to open again later. */
+bool sched_is_fed(const struct sched *sched, uint32_t pool);
 
 /* ---- recovery ---- */
 
@@ -154,14 +160,5 @@ struct sched_window {
 
 /* May one more root of about `root_bytes` be admitted? The first root always may. */
 bool sched_may_admit(const struct sched_window *window, uint64_t roots, uint64_t bytes, uint64_t root_bytes);
-
-/* ---- state per parent ---- */
-
-/*
- * Should a worker without the parent's state take one of its rows? `rows_left`: READY rows of the parent, `row_us`:
- * measured cost of a row, `open_us`: measured cost of opening the parent there, `workers`: how many have it open
- * already (0: any worker may). It repays when the rows the newcomer would take off the others cost more than opening.
- */
-bool sched_may_spread(uint32_t rows_left, uint64_t row_us, uint64_t open_us, uint32_t workers);
 
 #endif

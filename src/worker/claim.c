@@ -177,9 +177,10 @@ static uint32_t claim_from(struct sheaf_worker *worker, struct look *look, uint3
     return taken.claimed;
 }
 
-/* Whether rows at home elsewhere are worth opening their parents here: when the shard has much such work ready, of
- * which the ring shows a first part, or when they have been waiting for their own worker, which is busy with something
- * long, while this one had nothing else. */
+/* Whether rows at home elsewhere are worth opening their parents here: when they have been waiting for their own
+ * worker, which is busy with something long, while this one had nothing else. Or at once, when the shard has much such
+ * work ready, of which the ring shows a first part; not where the shard deals rows out to lanes (src/sched/lanes.c),
+ * for then it sees to that, and what is lacking here is on its way. */
 static bool foreign_repays(struct sheaf_worker *worker, struct worker_call *call, uint32_t shard, enum board_ring kind)
 {
     struct look look = {.worker = worker, .call = call, .ownership = TAKE_FOREIGN, .only_count = true};
@@ -190,9 +191,10 @@ static bool foreign_repays(struct sheaf_worker *worker, struct worker_call *call
     if (worker->foreign_since_ns == 0)
         worker->foreign_since_ns = at_ns;
     worker->foreign_seen = true;
+    bool lanes = (call->spec->operator_flags & SHEAF_OPERATOR_STATE_OF_PARENT) != 0;
     uint64_t row_ns = call->mean_row_ns != 0 ? call->mean_row_ns : UNKNOWN_ROW_NS;
     uint64_t ready = load_relaxed_u32(&worker->links[shard].board.calls[call->spec->call].ready);
-    return ready * row_ns >= FOREIGN_WORK_NS || at_ns - worker->foreign_since_ns >= FOREIGN_WORK_NS;
+    return (!lanes && ready * row_ns >= FOREIGN_WORK_NS) || at_ns - worker->foreign_since_ns >= FOREIGN_WORK_NS;
 }
 
 static uint32_t claim_ring(struct sheaf_worker *worker, struct worker_call *call, uint32_t shard, enum board_ring kind,

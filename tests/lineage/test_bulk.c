@@ -169,6 +169,115 @@ static void test_cancel_of_what_is_aside(void **state)
     assert_int_equal(sched_queued(bed->sched, READ), TASTE);
 }
 
+/* ---- with lanes: a worker is kept busy with parents of its own ---- */
+
+enum { WORKERS = 2, FIRST_ROOTS = 8 + 8 * WORKERS, OPENING_ROWS = 8, FED = 16 };
+
+static void with_lanes(struct bed *bed)
+{
+    assert_int_equal(sched_set_lanes(bed->sched, READ, 0, WORKERS), 0);
+}
+
+/* Takes all that is READY, and leaves it out; how many rows of it are for each worker, and of how many roots. */
+static void take_all(struct bed *bed, uint32_t rows_of_root, uint32_t rows_of[WORKERS], uint64_t roots_of[WORKERS])
+{
+    struct sched_row row;
+    memset(rows_of, 0, WORKERS * sizeof *rows_of);
+    memset(roots_of, 0, WORKERS * sizeof *roots_of);
+    while (sched_next(bed->sched, READ, 0, &row) == 1) {
+        rows_of[row.worker]++;
+        roots_of[row.worker] |= UINT64_C(1) << (row.grain.entity / rows_of_root);
+    }
+}
+
+static void open_roots(struct bed *bed, uint32_t first, uint32_t count, uint32_t rows)
+{
+    for (uint32_t root = first; root < first + count; root++) {
+        sched_opened_by(bed->sched, root, root % WORKERS);
+        grow(bed, READ, root, rows);
+    }
+}
+
+static void test_roots_are_opened_before_rows_of_any_are_many(void **state)
+{
+    struct bed *bed = *state;
+    uint32_t rows[WORKERS];
+    uint64_t roots[WORKERS];
+    with_lanes(bed);
+    open_roots(bed, 0, 2, 100);
+    assert_int_equal(sched_queued(bed->sched, READ), 0);
+    assert_int_equal(sched_level(bed->sched, 0, 0, WORKERS), WORKERS * OPENING_ROWS);
+    assert_false(sched_is_fed(bed->sched, 0));
+    take_all(bed, 100, rows, roots);
+    assert_int_equal(roots[0] & roots[1], 0);
+    assert_int_equal(rows[0], OPENING_ROWS);
+    open_roots(bed, 2, FIRST_ROOTS - 2, 40); /* smaller ones: it is their rows that go on */
+    assert_int_equal(sched_level(bed->sched, 0, WORKERS * OPENING_ROWS, WORKERS), WORKERS * (LOW_WATER - OPENING_ROWS));
+    assert_true(sched_is_fed(bed->sched, 0));
+    while (sched_queued(bed->sched, READ) > 0)
+        assert_true(take(bed, READ) >= 200);
+}
+
+static void test_each_worker_keeps_to_its_own_roots(void **state)
+{
+    struct bed *bed = *state;
+    uint32_t rows[WORKERS];
+    uint64_t roots[WORKERS];
+    with_lanes(bed);
+    open_roots(bed, 0, FIRST_ROOTS, 50);
+    sched_root_over(bed->sched, 60); /* had no children: sizes are not known by it */
+    assert_true(sched_aside(bed->sched, READ) > 0);
+    grow(bed, MAKE, 60, 1);
+    sched_root_over(bed->sched, 60);
+    assert_int_equal(sched_aside(bed->sched, READ), 0); /* equal ones: all are READY */
+    take_all(bed, 50, rows, roots);
+    assert_int_equal(roots[0] & roots[1], 0);
+    assert_int_equal(rows[0], rows[1]);
+}
+
+/* The lane of one worker is empty: it gets whole roots that the other has not begun, and of those that are begun a
+ * share. */
+static void test_a_dry_worker_is_given_whole_roots(void **state)
+{
+    struct bed *bed = *state;
+    struct sched_row row;
+    uint32_t rows[WORKERS];
+    uint64_t roots[WORKERS];
+    with_lanes(bed);
+    sched_keep_order(bed->sched); /* nothing is put aside, so that lanes alone are seen */
+    for (uint32_t root = 0; root < 2; root++) {
+        sched_opened_by(bed->sched, root, 0);
+        grow(bed, READ, root, 20);
+    }
+    assert_int_equal(sched_next(bed->sched, READ, 0, &row), 1); /* root 0 is begun */
+    assert_int_equal(row.worker, 0);
+    assert_true(sched_level(bed->sched, 0, 1, WORKERS) > 0);
+    take_all(bed, 20, rows, roots);
+    assert_int_equal(roots[0], 1);
+    assert_int_equal(roots[1], 2);
+    assert_int_equal(rows[0] + rows[1], 2 * 20 - 1);
+}
+
+static void test_a_dry_worker_shares_a_root_that_is_begun(void **state)
+{
+    struct bed *bed = *state;
+    struct sched_row row;
+    uint32_t rows[WORKERS];
+    uint64_t roots[WORKERS];
+    with_lanes(bed);
+    sched_keep_order(bed->sched);
+    sched_opened_by(bed->sched, 0, 0);
+    grow(bed, READ, 0, 60);
+    assert_int_equal(sched_next(bed->sched, READ, 0, &row), 1);
+    sched_set_row_us(bed->sched, READ, 100); /* 59 rows take 6 ms: opening it once more does not repay */
+    assert_int_equal(sched_level(bed->sched, 0, 1, WORKERS), 0);
+    sched_set_row_us(bed->sched, READ, 1000);
+    assert_int_equal(sched_level(bed->sched, 0, 1, WORKERS), FED);
+    take_all(bed, 60, rows, roots);
+    assert_int_equal(rows[1], FED);
+    assert_int_equal(rows[0], 59 - FED);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -181,6 +290,10 @@ int main(void)
         TEST(test_rows_move_up_to_the_low_water_only),
         TEST(test_nothing_is_put_aside_where_the_order_is_given),
         TEST(test_cancel_of_what_is_aside),
+        TEST(test_roots_are_opened_before_rows_of_any_are_many),
+        TEST(test_each_worker_keeps_to_its_own_roots),
+        TEST(test_a_dry_worker_is_given_whole_roots),
+        TEST(test_a_dry_worker_shares_a_root_that_is_begun),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

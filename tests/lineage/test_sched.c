@@ -377,7 +377,7 @@ static void test_lanes_keep_a_root_together(void **state)
     assert_int_equal(next(bed, ROWS, 0).worker, FIRST_WORKER);
 }
 
-static void test_admission_and_spreading(void **state)
+static void test_admission(void **state)
 {
     (void)state;
     struct sched_window window = {.roots_max = 2, .bytes_max = 100};
@@ -385,10 +385,6 @@ static void test_admission_and_spreading(void **state)
     assert_true(sched_may_admit(&window, 1, 50, 50));
     assert_false(sched_may_admit(&window, 1, 50, 51));
     assert_false(sched_may_admit(&window, 2, 0, 0));
-    assert_true(sched_may_spread(1, 1, 1000000, 0));
-    assert_false(sched_may_spread(10, 100, 1000, 1));
-    assert_true(sched_may_spread(100, 100, 1000, 1));
-    assert_false(sched_may_spread(100, 100, 1000, 9));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -409,7 +405,7 @@ int main(void)
         TEST(test_cancel),
         TEST(test_lanes_keep_a_root_together),
         TEST(test_drain_first),
-        TEST(test_admission_and_spreading),
+        TEST(test_admission),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
