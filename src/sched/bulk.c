@@ -195,12 +195,24 @@ static uint32_t smallest_aside(struct sched *sched, uint32_t call, const struct 
     return smallest;
 }
 
-/* In the order they came; until some root is finished those of the smallest root first, so that one is soon. */
-static uint32_t move_up(struct sched *sched, uint32_t call, uint32_t lane, uint32_t rows)
+/* The same, looked for only when it may be another: a look goes through all rows. */
+static uint32_t smallest_of(struct sched *sched, uint32_t call, struct lane *lane)
 {
-    const struct row_list *aside = &sched->calls[call].lanes[lane].aside;
-    uint32_t only = sched->bulk.finished_any ? 0 : smallest_aside(sched, call, aside), moved = 0;
-    uint32_t left = aside->count < LOOKED_AT_MAX ? aside->count : LOOKED_AT_MAX;
+    const struct bulk *bulk = &sched->bulk;
+    if (lane->smallest == 0 || lane->smallest_of != bulk->children_roots ||
+        bulk->roots[lane->smallest - 1].children >= 2 * lane->smallest_children) {
+        lane->smallest = smallest_aside(sched, call, &lane->aside);
+        lane->smallest_of = bulk->children_roots;
+        lane->smallest_children = lane->smallest ? bulk->roots[lane->smallest - 1].children : 0;
+    }
+    return lane->smallest;
+}
+
+/* Up to `rows` rows of one root, 0: of any, in the order they came. */
+static uint32_t move_up_of(struct sched *sched, uint32_t call, const struct row_list *aside, uint32_t only,
+                           uint32_t rows)
+{
+    uint32_t left = aside->count < LOOKED_AT_MAX ? aside->count : LOOKED_AT_MAX, moved = 0;
     for (uint32_t entity = aside->first, next; moved < rows && left > 0; entity = next, left--) {
         next = row_at(sched, call, entity)->next;
         if (only != 0 && row_at(sched, call, entity)->root != only)
@@ -208,6 +220,18 @@ static uint32_t move_up(struct sched *sched, uint32_t call, uint32_t lane, uint3
         release_row(sched, call, entity);
         moved++;
     }
+    return moved;
+}
+
+/* In the order they came; until some root is finished those of the smallest root first, so that one is soon. */
+static uint32_t move_up(struct sched *sched, uint32_t call, uint32_t number, uint32_t rows)
+{
+    struct lane *lane = &sched->calls[call].lanes[number];
+    if (sched->bulk.finished_any || lane->aside.count == 0)
+        return move_up_of(sched, call, &lane->aside, 0, rows);
+    uint32_t moved = move_up_of(sched, call, &lane->aside, smallest_of(sched, call, lane), rows);
+    if (moved < rows)
+        lane->smallest = 0; /* no more of it: the next time another */
     return moved;
 }
 

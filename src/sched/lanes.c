@@ -10,7 +10,7 @@ enum {
     OPENING_IN_ROWS = 32,
     REPAYS_US = 20000,    /* opening a parent costs milliseconds: less work than this is left where it is */
     UNKNOWN_US = 2000,    /* what a row is taken to cost before one was measured */
-    LOOKED_AT_MAX = 4096, /* rows of a lane, to find a root that is not begun */
+    LOOKED_AT_MAX = 1024, /* rows of a lane, to find a root that is not begun */
 };
 
 int sched_set_lanes(struct sched *sched, uint32_t call, uint32_t first_worker, uint32_t count)

@@ -32,6 +32,10 @@ struct row_list {
 struct lane {
     struct row_list ready, aside;
     uint32_t out;
+    /* The smallest root that has rows aside, 1 + its number, 0: to be found; its children then, and roots opened then.
+     */
+    uint32_t smallest;
+    uint64_t smallest_children, smallest_of;
 };
 
 struct call_queues {
