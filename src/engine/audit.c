@@ -16,6 +16,8 @@
  * A row that waits for memory is excused as long as somebody else can go on; time without a core does not count
  * (watch.h).
  */
+#include <stdlib.h>
+
 #include "engine/shard.h"
 #include "engine/supervisor.h"
 #include "engine/watch.h"
@@ -296,13 +298,21 @@ static bool is_open(const struct shard *shard, const struct slot *slot)
     return slot->live && !shard->pools[pool_of(shard, slot)].rebuilding;
 }
 
+uint64_t audit_period_ns(const struct sheaf_run *run)
+{
+    const char *forced = getenv("SHEAF_AUDIT_MS"); /* for tests: 0 looks at every step */
+    if (forced)
+        return strtoul(forced, NULL, 10) * UINT64_C(1000000);
+    uint64_t period_ns = (uint64_t)watch_period_ms(run) * 1000000;
+    return period_ns < PERIOD_NS_MIN ? PERIOD_NS_MIN : period_ns;
+}
+
 void audit_step(struct shard *shard)
 {
     uint64_t now_ns = clock_now_ns();
     if (now_ns < shard->audit_at_ns)
         return;
-    uint64_t period_ns = (uint64_t)watch_period_ms(shard->run) * 1000000;
-    shard->audit_at_ns = now_ns + (period_ns < PERIOD_NS_MIN ? PERIOD_NS_MIN : period_ns);
+    shard->audit_at_ns = now_ns + shard->audit_period_ns;
     if (shard->slot_used == 0 && shard->hold_used == 0)
         return;
     struct look look = {.shard = shard, .now_ns = now_ns, .longest_ns = longest_bound(shard)};

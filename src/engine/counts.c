@@ -42,6 +42,22 @@ void counts_destroy(struct shard *shard)
     shard->counted = NULL;
 }
 
+static struct counts_left count_left(const struct shard *shard)
+{
+    return (struct counts_left){.claims = shard->slot_used,
+                                .holds = shard->hold_used,
+                                .roots = lineage_live_roots(shard->lineage),
+                                .entities = lineage_live_entities(shard->lineage)};
+}
+
+bool counts_are_stale(const struct shard *shard)
+{
+    struct counts_left now = count_left(shard);
+    const struct counts_left *published = &shard->counted->left; /* only this thread writes it */
+    return now.claims != published->claims || now.holds != published->holds || now.roots != published->roots ||
+           now.entities != published->entities;
+}
+
 void counts_publish(struct shard *shard)
 {
     const struct sheaf_plan *plan = shard->plan;
@@ -55,10 +71,7 @@ void counts_publish(struct shard *shard)
         lineage_call_counts(shard->lineage, call, &counted->grains[call]);
         counted->work[call] = shard->counts[call];
     }
-    counted->left = (struct counts_left){.claims = shard->slot_used,
-                                         .holds = shard->hold_used,
-                                         .roots = lineage_live_roots(shard->lineage),
-                                         .entities = lineage_live_entities(shard->lineage)};
+    counted->left = count_left(shard);
     pthread_mutex_unlock(&counted->lock);
 }
 

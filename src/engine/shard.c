@@ -134,7 +134,7 @@ static bool step(struct shard *shard)
     work += dispatch_step(shard);
     batching_settle(shard);
     dispatch_publish(shard);
-    if (work > 0)
+    if (work > 0 || counts_are_stale(shard))
         counts_publish(shard);
     return work > 0;
 }
@@ -314,6 +314,7 @@ int shard_create(struct sheaf_run *run, uint32_t number, struct shard **ret_shar
     shard->lineage_memory = memory_counted(&run->memory.of[MEMORY_LINEAGE]);
     shard->sched_memory = memory_counted(&run->memory.of[MEMORY_SCHEDULING]);
     shard->grants.turn = GRANT_NOBODY;
+    shard->audit_period_ns = audit_period_ns(run);
     shard->board = (struct board){.open = SEGMENT_NONE, .notice = SEGMENT_NONE};
     mailbox_init(&shard->inbox, &run->memory.of[MEMORY_MESSAGES]);
     admission_open(&shard->admission, run->order, &shard->sched_memory);

@@ -236,7 +236,8 @@ struct shard {
     struct pool_state *pools;   /* per Pool */
     bool retry_reads;           /* memory came back while reads wait for it */
     uint64_t audit_at_ns;       /* when to look next */
-    uint32_t audits;            /* looks so far */
+    uint64_t audit_period_ns;
+    uint32_t audits; /* looks so far */
     struct grants grants;
     uint64_t spill_round;         /* that this shard has done its part of */
     struct keymap found_needs;    /* Grain -> chunks it wanted when it had to give way */
@@ -399,6 +400,8 @@ void recover_give_back(struct shard *shard, struct slot *slot);
 enum alone_says alone_step(struct shard *shard);
 
 /* ---- audit.c ---- */
+/* How often to look: a few times a deadline. */
+uint64_t audit_period_ns(const struct sheaf_run *run);
 /* Looks where all rows are, when it is time to; `shard->audit_at_ns` says when the next look is due. */
 void audit_step(struct shard *shard);
 /* The process that `worker` is now was seen with the row. */
@@ -455,6 +458,8 @@ void counts_destroy(struct shard *shard);
 /* The shard's thread: after a step in which something happened, and before the host is told of a root, so that what the
  * host reads then covers that root. */
 void counts_publish(struct shard *shard);
+/* Something was taken in beside the steps that say so: by a look of the audit. The shard's thread. */
+bool counts_are_stale(const struct shard *shard);
 /* As published last. Any thread. */
 uint64_t counts_entities(const struct shard *shard, uint32_t domain);
 void counts_output(const struct shard *shard, uint32_t output, struct lineage_output_counts *ret_counts);
