@@ -101,6 +101,10 @@ int sheaf_plan_convert(const struct sheaf_image *in, const struct sheaf_image *o
     int status = convert_prepare(in, out, &args);
     if (status < 0)
         return status;
+    if (out->format == SHEAF_IMAGE_GRAY && (in->format == SHEAF_IMAGE_RGB || in->format == SHEAF_IMAGE_BGRA)) {
+        struct gray_args gray = {args.in, args.out.data, args.out.stride, args.colour};
+        return plan_append(plan, FUNCTION_gray, &gray, (in->width + WIDE_BYTES - 1) / WIDE_BYTES, in->height);
+    }
     if (in->format != out->format && out->format == SHEAF_IMAGE_NV12)
         return plan_append(plan, FUNCTION_convert, &args, (in->width + 1) / 2, (in->height + 1) / 2);
     if (in->format != out->format)

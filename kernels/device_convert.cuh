@@ -83,6 +83,39 @@ DEVICE_FUNCTION(copy, struct copy_args)
     }
 }
 
+/* A thread for sixteen pixels of `channels` bytes, red at `red`. */
+template <uint32_t channels, uint32_t red>
+KERNEL void gray_sixteen(const struct gray_args *args, uint32_t x, uint32_t y)
+{
+    const uint8_t *row = args->in.data + y * args->in.stride;
+    struct sixteen loaded[channels], gray = {{0, 0, 0, 0}};
+    UNROLL
+    for (uint32_t i = 0; i < channels; i++)
+        loaded[i] = load_sixteen(row, channels * x + 16 * i, channels * args->in.width);
+    UNROLL
+    for (uint32_t i = 0; i < 16; i++) {
+        uint32_t r = channels * i + red, g = channels * i + 1, b = channels * i + 2 - red;
+        gray.words[i / 4] |= (uint32_t)gray_of_rgb(&args->colour, BYTE_OF(loaded[r / 16], r % 16),
+                                                   BYTE_OF(loaded[g / 16], g % 16), BYTE_OF(loaded[b / 16], b % 16))
+                             << 8 * (i % 4);
+    }
+    store_bytes(args->out + y * args->out_stride, x, args->in.width, 16, &gray);
+}
+
+DEVICE_FUNCTION(gray, struct gray_args)
+{
+    EACH_THREAD
+    {
+        uint32_t x = WIDE_BYTES * PIXEL_X, y = PIXEL_Y;
+        if (x >= args.in.width || y >= args.in.height)
+            continue;
+        if (args.in.format == SHEAF_IMAGE_RGB)
+            gray_sixteen<3, 0>(&args, x, y);
+        else
+            gray_sixteen<4, 2>(&args, x, y);
+    }
+}
+
 DEVICE_FUNCTION(convert, struct convert_args)
 {
     EACH_THREAD

@@ -83,6 +83,8 @@ template <class T> static T atomicAdd(T *to, T value)
 #define DEVICE_FUNCTION(name, type) static void sheaf_##name(const type &args)
 #define EACH_THREAD for (phase threads; threads.next();)
 #define SHARED
+#define UNROLL
+#define ROLLED
 
 #include "kernels/device.cu"
 

@@ -25,6 +25,23 @@ DEVICE_FUNCTION(clear, struct clear_args)
     }
 }
 
+/* Bytes of one value in a row: on pages most are paper, and one addition stands for all of a run. */
+struct shade_run {
+    uint32_t shade, length;
+};
+
+KERNEL void shade_count(struct shade_run *run, uint32_t shade, uint32_t *counts)
+{
+    if (shade == run->shade) {
+        run->length++;
+        return;
+    }
+    if (run->length > 0)
+        atomicAdd(&counts[run->shade], run->length);
+    run->shade = shade;
+    run->length = 1;
+}
+
 DEVICE_FUNCTION(histogram, struct histogram_args)
 {
     SHARED uint32_t counts[256];
@@ -34,9 +51,24 @@ DEVICE_FUNCTION(histogram, struct histogram_args)
     }
     EACH_THREAD
     {
-        for (uint32_t y = BLOCK_FIRST_ROW; y < block_last_row(BLOCK_FIRST_ROW, args.in.height); y++)
-            for (uint32_t x = threadIdx.x; x < args.in.width; x += blockDim.x)
-                atomicAdd(&counts[args.in.data[y * args.in.stride + x]], 1u);
+        struct shade_run shades = {0, 0};
+        uint32_t first = BLOCK_FIRST_ROW, rows = block_last_row(first, args.in.height) - first;
+        uint32_t parts = args.in.width / 16 + 1; /* of a row: its sixteens, and one for what they leave over */
+        for (uint32_t i = threadIdx.x; i < rows * parts; i += blockDim.x) {
+            const uint8_t *row = args.in.data + (first + i / parts) * args.in.stride;
+            struct byte_run run = byte_run_of(row, args.in.width);
+            uint32_t part = i % parts, left = args.in.width - 16 * run.sixteens;
+            if (part < run.sixteens) {
+                struct sixteen loaded = aligned_sixteen(row + run.head + 16 * part);
+                UNROLL
+                for (uint32_t j = 0; j < 16; j++)
+                    shade_count(&shades, BYTE_OF(loaded, j), counts);
+            }
+            for (uint32_t n = 0; part == parts - 1 && n < left; n++)
+                shade_count(&shades, row[left_over(&run, n)], counts);
+        }
+        if (shades.length > 0)
+            atomicAdd(&counts[shades.shade], shades.length);
     }
     EACH_THREAD
     {
@@ -268,11 +300,22 @@ DEVICE_FUNCTION(skew_strips, struct skew_args)
     EACH_THREAD
     {
         uint32_t strip = PIXEL_X, y = PIXEL_Y, threshold = args.found ? *args.found : args.threshold;
-        if (strip == 0 && y == 0)
+        if (strip == 0 && y == 0) {
             skew_begin(args.search, args.step);
-        if (strip < args.strips && y < args.in.height)
-            args.counts[(uint64_t)strip * args.in.height + y] =
-                skew_strip_ink(args.in.data + y * args.in.stride, args.in.width, strip, threshold);
+            ROLLED
+            for (uint32_t i = 0; i < SKEW_CANDIDATES_MAX; i++) /* blocks add to them */
+                args.scores[i] = 0;
+        }
+        if (strip >= args.strips || y >= args.in.height)
+            continue;
+        const uint8_t *row = args.in.data + y * args.in.stride;
+        uint16_t *count = &args.counts[(uint64_t)strip * args.in.height + y];
+        if ((strip + 1) * SKEW_STRIP_WIDTH > args.in.width) {
+            *count = skew_strip_ink(row, args.in.width, strip, threshold);
+            continue;
+        }
+        struct sixteen loaded = load_sixteen(row, strip * SKEW_STRIP_WIDTH, args.in.width);
+        *count = (uint16_t)bytes_at_most(&loaded, threshold);
     }
 }
 
@@ -288,30 +331,31 @@ KERNEL uint16_t skew_profile(const struct skew_args *args, int32_t slope, uint32
     return ink;
 }
 
-/* A block for a candidate. */
+/* A block for a candidate and SKEW_BLOCK_ROWS rows: a thread for a row of the profile, then for its change to the next.
+ */
 DEVICE_FUNCTION(skew_scores, struct skew_args)
 {
-    SHARED unsigned long long score;
+    SHARED uint16_t profile[PLAN_BLOCK_THREADS];
+    SHARED uint64_t sums[PLAN_BLOCK_THREADS];
     int32_t slope = skew_candidate(args.search, args.candidates, blockIdx.x);
     bool is_allowed = slope >= -args.max_slope && slope <= args.max_slope;
     EACH_THREAD
     {
-        if (threadIdx.x == 0)
-            score = 0;
+        uint32_t y = blockIdx.y * SKEW_BLOCK_ROWS + threadIdx.x;
+        profile[threadIdx.x] = is_allowed && y < args.in.height ? skew_profile(&args, slope, y) : 0;
     }
     EACH_THREAD
     {
-        uint64_t mine = 0;
-        for (uint32_t y = threadIdx.x; is_allowed && y + 1 < args.in.height; y += blockDim.x) {
-            int64_t change = (int64_t)skew_profile(&args, slope, y + 1) - skew_profile(&args, slope, y);
-            mine += (uint64_t)(change * change);
-        }
-        ADD(&score, mine);
+        uint32_t y = blockIdx.y * SKEW_BLOCK_ROWS + threadIdx.x;
+        bool has_next = threadIdx.x < SKEW_BLOCK_ROWS && y + 1 < args.in.height;
+        int64_t change = has_next ? (int64_t)profile[threadIdx.x + 1] - profile[threadIdx.x] : 0;
+        sums[threadIdx.x] = (uint64_t)(change * change);
     }
+    BLOCK_SUM(sums)
     EACH_THREAD
     {
-        if (threadIdx.x == 0)
-            args.scores[blockIdx.x] = score;
+        if (threadIdx.x == 0 && sums[0] != 0)
+            ADD(&args.scores[blockIdx.x], sums[0]);
     }
 }
 
@@ -326,5 +370,10 @@ DEVICE_FUNCTION(skew_choose, struct skew_args)
         args.result->reserved = 0;
         args.result->best = args.search->best;
         args.result->level = args.search->level;
+    }
+    EACH_THREAD
+    {
+        for (uint32_t i = threadIdx.x; i < SKEW_CANDIDATES_MAX; i += blockDim.x) /* for the next round */
+            args.scores[i] = 0;
     }
 }

@@ -25,32 +25,111 @@ DEVICE_FUNCTION(resize, struct resize_args)
     }
 }
 
-/* By area, a block for an output pixel: its threads add rows of what it covers. */
+/* A lane's part of the sum over `bytes` bytes. */
+KERNEL uint64_t run_sum(const uint8_t *first, uint32_t bytes, uint32_t lane, uint32_t lanes)
+{
+    struct byte_run run = byte_run_of(first, bytes);
+    uint64_t sum = 0;
+    for (uint32_t i = lane; i < run.sixteens; i += lanes) {
+        struct sixteen loaded = aligned_sixteen(first + run.head + 16 * i);
+        sum += sum_of_bytes(&loaded);
+    }
+    for (uint32_t n = lane; n < bytes - 16 * run.sixteens; n += lanes)
+        sum += first[left_over(&run, n)];
+    return sum;
+}
+
+/* A lane's part of what output column x covers of an input row of one channel, weighted; the pixels between the first
+ * and the last are covered as wholes. */
+KERNEL uint64_t area_row(const struct plane_scale *scale, const uint8_t *row, uint32_t x, uint32_t lane, uint32_t lanes)
+{
+    const struct area_axis *axis = &scale->area_x;
+    uint32_t first = area_first(axis, x), last = (uint32_t)((((uint64_t)x + 1) * axis->in - 1) / axis->out);
+    uint64_t sum = last > first + 1 ? axis->out * run_sum(row + first + 1, last - first - 1, lane, lanes) : 0;
+    if (lane == 0)
+        sum += (uint64_t)area_weight(axis, x, first) * row[first];
+    if (lane == 0 && last > first)
+        sum += (uint64_t)area_weight(axis, x, last) * row[last];
+    return sum;
+}
+
+/* By area, a block for an output pixel: its threads add what it covers, of one channel sixteen of them a row. */
 DEVICE_FUNCTION(resize_few, struct resize_args)
 {
-    SHARED unsigned long long sums[4];
+    enum { LANES = 16, ROWS = PLAN_BLOCK_THREADS / LANES };
+    SHARED uint64_t sums[4][PLAN_BLOCK_THREADS];
+    const struct plane_scale *scale = &args.scale;
     uint32_t x = blockIdx.x, y = blockIdx.y, at_x = x - args.x, at_y = y - args.y;
     bool is_inside = at_x < args.width && at_y < args.height;
     EACH_THREAD
     {
-        if (threadIdx.x < 4)
-            sums[threadIdx.x] = 0;
+        uint64_t mine[4] = {0, 0, 0, 0};
+        if (scale->channels == 1)
+            continue;
+        if (is_inside)
+            area_sum(scale, at_x, at_y, threadIdx.x, blockDim.x, mine);
+        for (uint32_t c = 0; c < 4; c++)
+            sums[c][threadIdx.x] = mine[c];
     }
     EACH_THREAD
     {
-        uint64_t mine[4] = {0, 0, 0, 0};
-        if (is_inside)
-            area_sum(&args.scale, at_x, at_y, threadIdx.x, blockDim.x, mine);
-        for (uint32_t c = 0; c < args.scale.channels; c++)
-            if (mine[c] != 0)
-                atomicAdd(&sums[c], (unsigned long long)mine[c]);
+        uint64_t mine = 0;
+        uint32_t row = area_first(&scale->area_y, at_y) + threadIdx.x / LANES, weight;
+        if (scale->channels != 1)
+            continue;
+        for (; is_inside && row < scale->in_height && (weight = area_weight(&scale->area_y, at_y, row)) > 0;
+             row += ROWS)
+            mine += weight * area_row(scale, scale->in + row * scale->in_stride, at_x, threadIdx.x % LANES, LANES);
+        sums[0][threadIdx.x] = mine;
     }
+    for (uint32_t c = 0; c < scale->channels; c++)
+        BLOCK_SUM(sums[c])
     EACH_THREAD
     {
         uint32_t c = threadIdx.x;
-        uint8_t *out = args.out + y * args.out_stride + (uint64_t)x * args.scale.channels;
-        if (c < args.scale.channels)
-            out[c] = is_inside ? area_mean(sums[c], args.scale.total, args.scale.inverse) : args.fill[c];
+        uint8_t *out = args.out + y * args.out_stride + (uint64_t)x * scale->channels;
+        if (c < scale->channels)
+            out[c] = is_inside ? area_mean(sums[c][0], scale->total, scale->inverse) : args.fill[c];
+    }
+}
+
+/* A thread for sixteen columns of the input. */
+template <uint32_t shift> KERNEL void reduce_sixteen(const struct reduce_args *args, uint32_t x, uint32_t y)
+{
+    const uint32_t count = 16u >> shift, side = 1u << shift;
+    uint32_t sums[count];
+    struct sixteen out = {{0, 0, 0, 0}};
+    UNROLL
+    for (uint32_t i = 0; i < count; i++)
+        sums[i] = 0;
+    for (uint32_t row = 0; row < side; row++) {
+        struct sixteen loaded =
+            load_sixteen(args->in.data + ((uint64_t)y * side + row) * args->in.stride, side * x, args->in.width);
+        UNROLL
+        for (uint32_t i = 0; i < 16; i++)
+            sums[i >> shift] += BYTE_OF(loaded, i);
+    }
+    UNROLL
+    for (uint32_t i = 0; i < count; i++)
+        out.words[i / 4] |= (uint32_t)area_mean(sums[i], args->total, args->inverse) << 8 * (i % 4);
+    store_bytes(args->out + y * args->out_stride, x, args->width, count, &out);
+}
+
+DEVICE_FUNCTION(reduce, struct reduce_args)
+{
+    EACH_THREAD
+    {
+        uint32_t x = (WIDE_BYTES >> args.shift) * PIXEL_X, y = PIXEL_Y;
+        if (x >= args.width || y >= args.height)
+            continue;
+        if (args.shift == 1)
+            reduce_sixteen<1>(&args, x, y);
+        else if (args.shift == 2)
+            reduce_sixteen<2>(&args, x, y);
+        else if (args.shift == 3)
+            reduce_sixteen<3>(&args, x, y);
+        else
+            reduce_sixteen<4>(&args, x, y);
     }
 }
 

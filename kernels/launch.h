@@ -48,6 +48,24 @@ struct resize_args {
     uint32_t reserved;
 };
 
+/* Halves both sides of a gray plane `shift` times by area: each output pixel is the mean of a whole square. */
+struct reduce_args {
+    struct plane_view in; /* its size is a multiple */
+    uint8_t *out;
+    uint64_t out_stride;
+    uint32_t width, height; /* of the output */
+    uint32_t shift, reserved;
+    uint64_t total, inverse; /* of area_mean */
+};
+
+/* Gray of RGB, or of BGRA. */
+struct gray_args {
+    struct picture_view in;
+    uint8_t *out;
+    uint64_t out_stride;
+    struct colour colour;
+};
+
 /* The same into planes of floats: first (gray, RGB, BGRA, or luma), and with chroma second. */
 struct tensor_args {
     struct plane_scale scale, chroma;
@@ -85,7 +103,11 @@ struct threshold_args {
     uint32_t fixed, reserved;
 };
 
+/* A thread takes so many bytes at once; the sides of a plane are halved at most so often at once. */
+enum { WIDE_BYTES = 16, REDUCE_SHIFT_MAX = 4 };
+
 enum { PLAN_BLOCK_THREADS = 256, SAUVOLA_RADIUS_MAX = 63, SAUVOLA_BLOCK_ROWS = 32 };
+enum { SKEW_BLOCK_ROWS = PLAN_BLOCK_THREADS - 1, SKEW_CANDIDATES_MAX = 257 };
 
 struct sauvola_args {
     struct plane_view in;
@@ -122,7 +144,7 @@ struct skew_args {
     uint32_t candidates, round; /* of this round */
     int32_t step, max_slope;    /* of the first round */
     uint16_t *counts;           /* strips x height */
-    uint64_t *scores;           /* candidates */
+    uint64_t *scores;           /* SKEW_CANDIDATES_MAX */
     struct skew_search *search;
     struct sheaf_skew *result; /* of the device */
 };
@@ -132,8 +154,10 @@ struct skew_args {
     F(clear, struct clear_args)                                                                                        \
     F(copy, struct copy_args)                                                                                          \
     F(convert, struct convert_args)                                                                                    \
+    F(gray, struct gray_args)                                                                                          \
     F(resize, struct resize_args)                                                                                      \
     F(resize_few, struct resize_args)                                                                                  \
+    F(reduce, struct reduce_args)                                                                                      \
     F(tensor, struct tensor_args)                                                                                      \
     F(rotate, struct rotate_args)                                                                                      \
     F(histogram, struct histogram_args)                                                                                \

@@ -94,20 +94,56 @@ static int planes_resize(const struct resize_args *planes, int count)
     return status;
 }
 
+/* How often the sides of a whole gray plane are halved; 0: it is no such scaling. */
+static uint32_t halvings(const struct resize_args *args)
+{
+    const struct plane_scale *scale = &args->scale;
+    bool is_whole = args->width == args->out_width && args->height == args->out_height;
+    uint32_t side = scale->area_x.in, shift = 1;
+    if (scale->filter != SHEAF_FILTER_AREA || scale->channels != 1 || !is_whole || scale->area_x.out != 1 ||
+        scale->area_y.out != 1 || scale->area_y.in != side)
+        return 0;
+    while (shift <= REDUCE_SHIFT_MAX && 1u << shift != side)
+        shift++;
+    return shift <= REDUCE_SHIFT_MAX ? shift : 0;
+}
+
+static int reduce_plan(const struct resize_args *args, uint32_t shift, struct sheaf_kernel_plan *plan)
+{
+    const struct plane_scale *scale = &args->scale;
+    uint32_t each = WIDE_BYTES >> shift;
+    struct reduce_args reduce = {.in = {scale->in, scale->in_stride, scale->in_width, scale->in_height},
+                                 .out = args->out,
+                                 .out_stride = args->out_stride,
+                                 .width = args->out_width,
+                                 .height = args->out_height,
+                                 .shift = shift,
+                                 .total = scale->total,
+                                 .inverse = scale->inverse};
+    return plan_append(plan, FUNCTION_reduce, &reduce, (args->out_width + each - 1) / each, args->out_height);
+}
+
 /* A few output pixels of a large picture get a block each instead of a thread. */
-static int planes_plan(const struct resize_args *planes, int count, struct sheaf_kernel_plan *plan)
+static int plane_plan(const struct resize_args *args, struct sheaf_kernel_plan *plan)
 {
     enum { FEW_PIXELS = 4096, MUCH_EACH = 512 };
+    const struct plane_scale *scale = &args->scale;
+    uint64_t pixels = (uint64_t)args->out_width * args->out_height;
+    bool is_few = scale->filter == SHEAF_FILTER_AREA && pixels <= FEW_PIXELS &&
+                  (uint64_t)scale->in_width * scale->in_height / pixels >= MUCH_EACH;
+    uint32_t shift = halvings(args);
+    if (is_few)
+        return plan_append_blocks(plan, FUNCTION_resize_few, args, args->out_width, args->out_height);
+    if (shift > 0)
+        return reduce_plan(args, shift, plan);
+    return plan_append(plan, FUNCTION_resize, args, args->out_width, args->out_height);
+}
+
+static int planes_plan(const struct resize_args *planes, int count, struct sheaf_kernel_plan *plan)
+{
     int status = count < 0 ? count : 0;
-    for (int i = 0; i < count && status == 0; i++) {
-        const struct plane_scale *scale = &planes[i].scale;
-        uint64_t pixels = (uint64_t)planes[i].out_width * planes[i].out_height;
-        bool is_few = scale->filter == SHEAF_FILTER_AREA && pixels <= FEW_PIXELS &&
-                      (uint64_t)scale->in_width * scale->in_height / pixels >= MUCH_EACH;
-        status = is_few ? plan_append_blocks(plan, FUNCTION_resize_few, &planes[i], planes[i].out_width,
-                                             planes[i].out_height)
-                        : plan_append(plan, FUNCTION_resize, &planes[i], planes[i].out_width, planes[i].out_height);
-    }
+    for (int i = 0; i < count && status == 0; i++)
+        status = plane_plan(&planes[i], plan);
     return status;
 }
 

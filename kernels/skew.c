@@ -6,7 +6,7 @@
 #include "kernels/check.h"
 #include "kernels/rows.h"
 
-enum { ROUNDS = 3, ROUND_CANDIDATES = 9, FIRST_SIDE_MAX = 128, FIRST_PIXELS = 4 };
+enum { ROUNDS = 3, ROUND_CANDIDATES = 9, FIRST_SIDE_MAX = SKEW_CANDIDATES_MAX / 2, FIRST_PIXELS = 4 };
 
 /* Candidates of the first round are FIRST_PIXELS apart at the edges of the picture, or more if that were too many. */
 static int skew_prepare(const struct sheaf_image *in, uint32_t threshold, uint32_t max_slope, struct skew_args *args)
@@ -54,7 +54,7 @@ int sheaf_kernel_skew(const struct sheaf_image *in, uint32_t threshold, uint32_t
 {
     struct skew_args args;
     struct skew_search search;
-    uint64_t scores[2 * FIRST_SIDE_MAX + 1];
+    uint64_t scores[SKEW_CANDIDATES_MAX];
     int status = skew_prepare(in, threshold, max_slope, &args);
     if (status < 0)
         return status;
@@ -84,7 +84,7 @@ int sheaf_kernel_skew(const struct sheaf_image *in, uint32_t threshold, uint32_t
 /* What the steps of a search work with: at the head of scratch memory, and behind it the strips' counts. */
 struct skew_scratch {
     struct skew_search search;
-    uint64_t scores[2 * FIRST_SIDE_MAX + 1];
+    uint64_t scores[SKEW_CANDIDATES_MAX];
     uint32_t shades[256], threshold, reserved;
 };
 
@@ -106,7 +106,8 @@ static int search_plan(struct skew_args *args, struct sheaf_kernel_plan *plan)
 {
     int status = plan_append(plan, FUNCTION_skew_strips, args, args->strips, args->in.height);
     for (args->round = 0; args->round < ROUNDS && status == 0; args->round++) {
-        status = plan_append_blocks(plan, FUNCTION_skew_scores, args, args->candidates, 1);
+        status = plan_append_blocks(plan, FUNCTION_skew_scores, args, args->candidates,
+                                    args->in.height > 1 ? (args->in.height - 2) / SKEW_BLOCK_ROWS + 1 : 1);
         if (status == 0)
             status = plan_append_blocks(plan, FUNCTION_skew_choose, args, 1, 1);
         args->candidates = ROUND_CANDIDATES;

@@ -92,6 +92,7 @@ static int plan_distance(const struct parts *parts, struct sheaf_kernel_plan *pl
 enum { GRAY = SHEAF_IMAGE_GRAY, RGB = SHEAF_IMAGE_RGB, BGRA = SHEAF_IMAGE_BGRA, NV12 = SHEAF_IMAGE_NV12 };
 static const struct kernel_case kernel_cases[] = {
     {"RGB to gray", RGB, GRAY, 1000, .moves_memory = true, RUN(convert)},
+    {"BGRA to gray", BGRA, GRAY, 1000, .moves_memory = true, RUN(convert)},
     {"BGRA to RGB", BGRA, RGB, 1000, .moves_memory = true, RUN(convert)},
     {"RGB to BGRA", RGB, BGRA, 1000, .moves_memory = true, RUN(convert)},
     {"NV12 to RGB", NV12, RGB, 1000, .moves_memory = true, RUN(convert)},
@@ -99,6 +100,7 @@ static const struct kernel_case kernel_cases[] = {
     {"resize bilinear x 1.5", RGB, RGB, 1500, RUN(bilinear)},
     {"resize bilinear x 0.7", GRAY, GRAY, 700, RUN(bilinear)},
     {"resize area x 0.5", RGB, RGB, 500, RUN(area)},
+    {"resize area x 0.5, gray", GRAY, GRAY, 500, RUN(area)},
     {"resize area x 0.1", GRAY, GRAY, 100, RUN(area)},
     {"letterbox", RGB, RGB, 700, RUN(letterbox)},
     {"rotate", GRAY, GRAY, 1000, RUN(rotate)},

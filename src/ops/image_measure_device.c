@@ -36,9 +36,19 @@ struct measuring {
     struct findings *found; /* per row, on the device */
 };
 
-static uint64_t area(uint32_t width, uint32_t height, uint32_t factor)
+/* A gray picture on the device, both sides divided: its rows begin where kernels load sixteen bytes at once. */
+static struct sheaf_image plane(uint32_t width, uint32_t height, uint32_t factor, uint8_t *memory)
 {
-    return (uint64_t)(width / factor) * (height / factor);
+    enum { ALIGNMENT = 16 };
+    struct sheaf_image image = sheaf_image_packed(width / factor, height / factor, SHEAF_IMAGE_GRAY, memory);
+    image.stride_bytes = (image.stride_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    image.size_bytes = image.stride_bytes * image.height;
+    return image;
+}
+
+static uint64_t plane_bytes(uint32_t width, uint32_t height, uint32_t factor)
+{
+    return plane(width, height, factor, NULL).size_bytes;
 }
 
 /* Scratch memory of the hungriest plan: of the skew's in the picture it is looked for in, if it is, and never less than
@@ -59,11 +69,11 @@ static struct room room_for(const struct measure_state *state, const struct pict
 {
     uint32_t width = picture->width, height = picture->height, factor = picture_skew_factor(width, height);
     bool has_lines = picture_may_have_lines(height, state->max_slope);
-    struct room room = {.gray_bytes = picture->channels == 3 ? area(width, height, 1) : 0};
+    struct room room = {.gray_bytes = picture->channels == 3 ? plane_bytes(width, height, 1) : 0};
     if (factor > 1 && has_lines)
-        room.small_bytes = area(width, height, factor);
-    if (state->blank == BLANK_DUST && area(width, height, PICTURE_AVERAGED) > room.small_bytes)
-        room.small_bytes = area(width, height, PICTURE_AVERAGED);
+        room.small_bytes = plane_bytes(width, height, factor);
+    if (state->blank == BLANK_DUST && plane_bytes(width, height, PICTURE_AVERAGED) > room.small_bytes)
+        room.small_bytes = plane_bytes(width, height, PICTURE_AVERAGED);
     room.scratch_bytes = scratch_bytes(state, width / factor, height / factor, has_lines);
     return room;
 }
@@ -116,7 +126,7 @@ static int measure_look(const struct measuring *on, const struct picture *pictur
     struct sheaf_image in = picture_image(picture), gray = in;
     int status = 0;
     if (picture->channels == 3) {
-        gray = sheaf_image_packed(in.width, in.height, SHEAF_IMAGE_GRAY, on->room.gray);
+        gray = plane(in.width, in.height, 1, on->room.gray);
         status = sheaf_plan_convert(&in, &gray, &plan);
     }
     if (status == 0)
@@ -134,8 +144,7 @@ static int measure_ink(const struct measuring *on, const struct sheaf_image *gra
     if (on->state->blank != BLANK_NEVER)
         status = sheaf_plan_histogram(gray, found->shades, &plan);
     if (status == 0 && on->state->blank == BLANK_DUST && picture_may_be_averaged(gray->width, gray->height)) {
-        struct sheaf_image small = sheaf_image_packed(gray->width / PICTURE_AVERAGED, gray->height / PICTURE_AVERAGED,
-                                                      SHEAF_IMAGE_GRAY, on->room.small);
+        struct sheaf_image small = plane(gray->width, gray->height, PICTURE_AVERAGED, on->room.small);
         status = sheaf_plan_resize(gray, &small, SHEAF_FILTER_AREA, &plan);
         if (status == 0)
             status = sheaf_plan_histogram(&small, found->averaged, &plan);
@@ -154,7 +163,7 @@ static int measure_skew(const struct measuring *on, const struct sheaf_image *gr
     if (factor > 1) {
         whole.width -= whole.width % factor;
         whole.height -= whole.height % factor;
-        small = sheaf_image_packed(whole.width / factor, whole.height / factor, SHEAF_IMAGE_GRAY, on->room.small);
+        small = plane(whole.width, whole.height, factor, on->room.small);
         status = sheaf_plan_resize(&whole, &small, SHEAF_FILTER_AREA, &plan);
     }
     if (status == 0)

@@ -87,6 +87,20 @@ static void test_factors(void **unused)
         }
 }
 
+/* Squares of 2 to 32 pixels to one, which a device takes by sixteen columns, and a few pixels of much, by sixteen
+ * lanes. */
+static void test_squares(void **unused)
+{
+    for (uint32_t i = 0, cases = test_cases(120); i < cases; i++) {
+        random_begin(i);
+        uint32_t side = 2u << i % 5, width = random_side(400 / side), height = random_side(120 / side);
+        check_size(side * width, side * height, width, height, i % 7 == 6 ? SHEAF_IMAGE_NV12 : SHEAF_IMAGE_GRAY,
+                   SHEAF_FILTER_AREA);
+        check_size(1 + random_below(900), 1 + random_below(500), 1 + random_below(9), 1 + random_below(8),
+                   SHEAF_IMAGE_GRAY, SHEAF_FILTER_AREA);
+    }
+}
+
 /* A picture of its own size stays as it is. */
 static void test_identity(void **unused)
 {
@@ -218,8 +232,9 @@ static void test_rotate(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random),   cmocka_unit_test(test_sizes),     cmocka_unit_test(test_factors),
-        cmocka_unit_test(test_identity), cmocka_unit_test(test_letterbox), cmocka_unit_test(test_rotate),
+        cmocka_unit_test(test_random),  cmocka_unit_test(test_sizes),    cmocka_unit_test(test_factors),
+        cmocka_unit_test(test_squares), cmocka_unit_test(test_identity), cmocka_unit_test(test_letterbox),
+        cmocka_unit_test(test_rotate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
