@@ -8,20 +8,13 @@
 
 /* ---- histogram ---- */
 
-static void plane_histogram(const struct plane_view *in, uint32_t counts[256])
-{
-    memset(counts, 0, 256 * sizeof *counts);
-    for (uint32_t y = 0; y < in->height; y++)
-        kernel_rows()->histogram_row(in->data + y * in->stride, in->width, counts);
-}
-
 int sheaf_kernel_histogram(const struct sheaf_image *in, uint32_t counts[256])
 {
     int status = plane_check(in);
     if (status < 0)
         return status;
     struct plane_view plane = plane_view(in);
-    plane_histogram(&plane, counts);
+    kernel_rows()->histogram(&plane, counts);
     return 0;
 }
 
@@ -119,7 +112,7 @@ int sheaf_kernel_otsu(const struct sheaf_image *in, const struct sheaf_image *ou
         return status;
     struct plane_view plane = plane_view(in);
     uint32_t counts[256];
-    plane_histogram(&plane, counts);
+    kernel_rows()->histogram(&plane, counts);
     uint32_t threshold = sheaf_otsu_threshold(counts);
     plane_threshold(&plane, out, threshold);
     if (ret_threshold)

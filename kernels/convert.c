@@ -63,13 +63,15 @@ static uint32_t copy_planes(const struct convert_args *args, struct copy_args *p
     return in->format == SHEAF_IMAGE_NV12 ? 2 : 1;
 }
 
-static void chroma_rows(const struct convert_args *args, convert_row_function row)
+/* Row y, and behind the second of a pair, while both are in the caches, their chroma. */
+static void convert_row(const struct convert_args *args, const struct kernel_rows *rows, uint32_t y)
 {
-    const struct picture_view *in = &args->in;
-    for (uint32_t y = 0; y < in->height; y += 2) {
-        const uint8_t *upper = in->data + y * in->stride, *lower = y + 1 < in->height ? upper + in->stride : upper;
-        row(&args->colour, upper, lower, args->out.chroma + y / 2 * args->out.stride, in->width);
-    }
+    const struct picture_view *in = &args->in, *out = &args->out;
+    const uint8_t *row = in->data + y * in->stride, *upper = in->data + (y & ~1u) * in->stride;
+    rows->convert[in->format][out->format](&args->colour, row, in->chroma ? in->chroma + y / 2 * in->stride : NULL,
+                                           out->data + y * out->stride, in->width);
+    if (out->format == SHEAF_IMAGE_NV12 && (y % 2 == 1 || y + 1 == in->height))
+        rows->chroma[in->format](&args->colour, upper, row, out->chroma + y / 2 * out->stride, in->width);
 }
 
 int sheaf_kernel_convert(const struct sheaf_image *in, const struct sheaf_image *out)
@@ -84,13 +86,8 @@ int sheaf_kernel_convert(const struct sheaf_image *in, const struct sheaf_image 
             plane_copy(&planes[i]);
         return 0;
     }
-    const struct kernel_rows *rows = kernel_rows();
     for (uint32_t y = 0; y < in->height; y++)
-        rows->convert[in->format][out->format](&args.colour, args.in.data + y * args.in.stride,
-                                               args.in.chroma ? args.in.chroma + y / 2 * args.in.stride : NULL,
-                                               args.out.data + y * args.out.stride, in->width);
-    if (out->format == SHEAF_IMAGE_NV12)
-        chroma_rows(&args, rows->chroma[in->format]);
+        convert_row(&args, kernel_rows(), y);
     return 0;
 }
 

@@ -25,6 +25,17 @@ enum { LANES = 8 };
 
 typedef int16_t lanes __attribute__((vector_size(2 * LANES)));
 typedef uint8_t lanes_u8 __attribute__((vector_size(LANES)));
+typedef uint32_t lanes_words __attribute__((vector_size(2 * LANES))); /* half as many */
+
+/* Asks for `bytes` that a loop will read a while after those at `at`. Where rows come from memory this saves up to half
+ * of the time: what a processor foresees by itself stops at the end of a page, and waits in between for arithmetic.
+ * Nothing is read in the sense of the language, so that it may lie behind the picture. */
+KERNEL void read_ahead(const void *at, uint32_t bytes)
+{
+    enum { AHEAD = 2048, LINE = 64 };
+    for (uint32_t i = 0; i < bytes; i += LINE)
+        __builtin_prefetch((const void *)((uintptr_t)at + AHEAD + i));
+}
 
 /* multiply_q15 of each lane. */
 KERNEL lanes lanes_multiply_q15(lanes a, lanes b)
@@ -54,6 +65,34 @@ KERNEL lanes lanes_all(int16_t value)
     return value - (lanes){0};
 }
 
+KERNEL lanes_words lanes_load_words(const void *from)
+{
+    lanes_words value;
+    memcpy(&value, from, sizeof value);
+    return value;
+}
+
+/* Words of 0 to 32767, first those of `a`. */
+KERNEL lanes lanes_of_words(lanes_words a, lanes_words b)
+{
+#if defined(__AVX512BW__)
+    const lanes even = {0,  2,  4,  6,  8,  10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30,
+                        32, 34, 36, 38, 40, 42, 44, 46, 48, 50, 52, 54, 56, 58, 60, 62};
+    return (lanes)_mm512_permutex2var_epi16((__m512i)a, (__m512i)even, (__m512i)b);
+#elif defined(__AVX2__)
+    return (lanes)_mm256_permute4x64_epi64(_mm256_packus_epi32((__m256i)a, (__m256i)b), 0xD8);
+#elif defined(__SSE2__)
+    return (lanes)_mm_packs_epi32((__m128i)a, (__m128i)b);
+#else
+    lanes value;
+    for (int i = 0; i < LANES / 2; i++) {
+        value[i] = (int16_t)a[i];
+        value[LANES / 2 + i] = (int16_t)b[i];
+    }
+    return value;
+#endif
+}
+
 KERNEL lanes lanes_load(const int16_t *from)
 {
     lanes value;
@@ -73,13 +112,6 @@ KERNEL lanes lanes_load_u8(const uint8_t *from)
     return __builtin_convertvector(value, lanes);
 }
 
-/* Of values from 0 to 255. */
-KERNEL void lanes_store_u8(uint8_t *to, lanes value)
-{
-    lanes_u8 bytes = __builtin_convertvector(value, lanes_u8);
-    memcpy(to, &bytes, sizeof bytes);
-}
-
 /* clamp_u8 of each. */
 KERNEL void lanes_store_clamped(uint8_t *to, lanes value)
 {
@@ -94,6 +126,17 @@ KERNEL void lanes_store_clamped(uint8_t *to, lanes value)
 #else
     for (int i = 0; i < LANES; i++)
         to[i] = clamp_u8(value[i]);
+#endif
+}
+
+/* Of values from 0 to 255. */
+KERNEL void lanes_store_u8(uint8_t *to, lanes value)
+{
+#if defined(__AVX512BW__)
+    lanes_u8 bytes = __builtin_convertvector(value, lanes_u8);
+    memcpy(to, &bytes, sizeof bytes);
+#else
+    lanes_store_clamped(to, value);
 #endif
 }
 

@@ -11,12 +11,20 @@
 
 #include "kernels/rows_colour.h"
 
-#include "kernels/rows_scale.h"
+#include "kernels/rows_bilinear.h"
+
+#include "kernels/rows_area.h"
+
+#include "kernels/rows_turn.h"
+
+#include "kernels/rows_tensor.h"
 
 #include "kernels/rows_measure.h"
 
 const struct kernel_rows KERNEL_ROWS = {
     .name = KERNEL_ROWS_TEXT,
+    .across_group = ACROSS_GROUP,
+    .across_picks_bytes = ACROSS_PICKS_BYTES,
     .convert =
         {
             [SHEAF_IMAGE_GRAY] = {NULL, NULL, gray_to_rgb, gray_to_bgra, gray_to_luma},
@@ -28,6 +36,8 @@ const struct kernel_rows KERNEL_ROWS = {
     .blend_rows = blend_rows,
     .blend_rows_round = blend_rows_round,
     .blend_across = blend_across,
+    .double_across = double_across,
+    .pick_row = {NULL, pick_row_1, pick_row_2, pick_row_3, pick_row_4},
     .blend_sparse = blend_sparse,
     .halve_rows = halve_rows,
     .area_down = area_down,
@@ -37,7 +47,7 @@ const struct kernel_rows KERNEL_ROWS = {
     .area_across_whole = area_across_whole,
     .rotate_row = rotate_row,
     .tensor_row = tensor_row,
-    .histogram_row = histogram_row,
+    .histogram = histogram,
     .threshold_row = threshold_row,
     .sauvola_columns = sauvola_columns,
     .sauvola_row = sauvola_row,

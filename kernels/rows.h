@@ -15,12 +15,14 @@
 typedef void (*convert_row_function)(const struct colour *colour, const uint8_t *in, const uint8_t *more, uint8_t *out,
                                      uint32_t n);
 
-/* Where the samples of an output row come from in a row of input samples, for groups of ACROSS_GROUP of them, so that a
- * group can be picked from a few vectors: at[j] = base[j / ACROSS_GROUP] + pick[j]. */
-enum { ACROSS_GROUP = 32, ACROSS_PADDING_BYTES = 512 };
+/* Where the samples of an output row come from in a row of input samples, for groups of them, so that a group can be
+ * picked from a few vectors: sample j from at[j] = base[j / group] + an offset. pick[j] is the offset, or the numbers
+ * of the two bytes that are there. */
+enum { ACROSS_GROUP_MAX = 32, ACROSS_PADDING_BYTES = 512 };
 
 struct across {
     uint32_t samples, channels;
+    uint32_t span_max;          /* of all groups */
     uint32_t *at, *base, *span; /* by sample; by group: the least, and how many samples it reaches over */
     uint16_t *pick;
     int16_t *weight; /* of the next pixel's sample */
@@ -34,6 +36,10 @@ struct sauvola_sums {
 
 struct kernel_rows {
     const char *name;
+    /* How `across` is to be made: samples of a group, at most ACROSS_GROUP_MAX, and whether `pick` is numbers of bytes.
+     */
+    uint32_t across_group;
+    bool across_picks_bytes;
     /* [format of the input][of the output]; NV12 as an output is luma alone. NULL for the same format. */
     convert_row_function convert[SHEAF_IMAGE_NV12 + 1][SHEAF_IMAGE_NV12 + 1];
     /* Chroma of two rows of n pixels, `in` and `more`: (n + 1) / 2 pairs. */
@@ -43,7 +49,12 @@ struct kernel_rows {
     void (*blend_rows_round)(const uint8_t *a, const uint8_t *b, int16_t weight, uint8_t *out, uint32_t n);
     /* Each sample from the one where `across` says and that of the next pixel. */
     void (*blend_across)(const int16_t *row, const struct across *across, uint8_t *out);
-    /* The same from two rows at once, for pixels that lie far apart; row_bytes may be read of either. */
+    /* The same to twice the width, for one sample a pixel: n of row to 2 * n. row[-1] and row[n] are there. */
+    void (*double_across)(const int16_t *row, uint8_t *out, uint32_t n);
+    /* n pixels from the middles of `factor` of them each, an odd number. [channels] */
+    void (*pick_row[5])(const uint8_t *row, uint32_t factor, uint8_t *out, uint32_t n);
+    /* Each sample from where `across` says, from two rows at once, for pixels that lie far apart; row_bytes may be read
+     * of either. */
     void (*blend_sparse)(const uint8_t *upper, const uint8_t *lower, uint32_t row_bytes, int16_t weight,
                          const struct across *across, uint8_t *out);
     /* Means of 2 x 2 pixels of two rows. */
@@ -62,7 +73,7 @@ struct kernel_rows {
     void (*rotate_row)(const struct rotate_args *args, uint32_t y, uint8_t *out);
     /* Samples of a row, as wide as the place, to floats; `out` is where it begins in the first plane. */
     void (*tensor_row)(const struct tensor_args *args, const uint8_t *row, const uint8_t *chroma, void *out);
-    void (*histogram_row)(const uint8_t *row, uint32_t n, uint32_t counts[256]);
+    void (*histogram)(const struct plane_view *in, uint32_t counts[256]);
     void (*threshold_row)(const uint8_t *row, uint32_t threshold, uint8_t *out, uint32_t n);
     /* Moves the sums of n columns on by a row: either may be NULL. */
     void (*sauvola_columns)(const uint8_t *enters, const uint8_t *leaves, const struct sauvola_sums *sums, uint32_t n);

@@ -70,6 +70,31 @@ static void planes_weigh(const struct planes *planes, const int16_t *weights, in
     }
 }
 
+/* What blue, green and red of LANES / 2 pixels are worth together, with 7 bits of fraction; never negative. */
+KERNEL lanes_words words_weigh(lanes_words pixels, lanes_words blue_red, lanes_words green)
+{
+    lanes apart = (lanes)(pixels << 7 & 0x7F807F80u), between = (lanes)(pixels >> 1 & 0x7F80u);
+    lanes_words sum =
+        (lanes_words)(lanes_multiply_q15(apart, (lanes)blue_red) + lanes_multiply_q15(between, (lanes)green));
+    return (sum + (sum >> 16)) & 0xFFFF;
+}
+
+/* weighted_sum of each pixel, for weights that are not negative: then nothing is to be clamped. */
+static void bgra_weigh(const uint8_t *in, const int16_t *weights, int16_t offset, uint8_t *out, uint32_t n)
+{
+    lanes_words green = (uint32_t)weights[1] - (lanes_words){0};
+    lanes_words blue_red = ((uint32_t)weights[2] | (uint32_t)weights[0] << 16) - (lanes_words){0};
+    uint32_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        read_ahead(in + 4 * (size_t)i, 4 * LANES);
+        lanes_words a = words_weigh(lanes_load_words(in + 4 * (size_t)i), blue_red, green);
+        lanes_words b = words_weigh(lanes_load_words(in + 4 * (size_t)(i + LANES / 2)), blue_red, green);
+        lanes_store_u8(out + i, ((lanes_of_words(a, b) + 64) >> 7) + offset);
+    }
+    for (const uint8_t *pixel = in + 4 * (size_t)i; i < n; i++, pixel += 4)
+        out[i] = weighted_sum(pixel[2], pixel[1], pixel[0], weights, offset);
+}
+
 /* What chroma adds to red, green and blue, with 5 bits of fraction, for runs of pixels. */
 struct chroma_terms {
     _Alignas(64) int16_t r[RUN];
@@ -153,18 +178,78 @@ static void planes_of_nv12(const struct colour *c, const uint8_t *in, const uint
         for (uint32_t at = 0, run; at < n;                                                                             \
              at += run, in += run * in_bytes, uv += uv ? run : 0, out += run * out_bytes) {                            \
             run = n - at < RUN ? n - at : RUN;                                                                         \
+            read_ahead(in, run *in_bytes);                                                                             \
             __VA_ARGS__;                                                                                               \
         }                                                                                                              \
     }
 
+#if defined(__AVX2__) && !defined(__AVX512BW__) /* there the compiler finds better */
+
+/* Eight pixels at a time. What is stored too much the next ones cover. */
+static uint32_t bgra_to_rgb_fast(const uint8_t *in, uint8_t *out, uint32_t n)
+{
+    const __m128i close = _mm_setr_epi8(2, 1, 0, 6, 5, 4, 10, 9, 8, 14, 13, 12, -1, -1, -1, -1);
+    uint32_t i = 0;
+    for (; i + 10 <= n; i += 8, in += 32, out += 24) {
+        read_ahead(in, 32);
+        __m256i rgb = _mm256_shuffle_epi8(_mm256_loadu_si256((const void *)in), _mm256_broadcastsi128_si256(close));
+        _mm_storeu_si128((void *)out, _mm256_castsi256_si128(rgb));
+        _mm_storeu_si128((void *)(out + 12), _mm256_extracti128_si256(rgb, 1));
+    }
+    return i;
+}
+
+#else
+
+static uint32_t bgra_to_rgb_fast(const uint8_t *in, uint8_t *out, uint32_t n)
+{
+    return 0;
+}
+
+#endif
+
+#if defined(__AVX2__)
+
+/* Eight pixels at a time, of which four bytes more are read. */
+static uint32_t rgb_to_bgra_fast(const uint8_t *in, uint8_t *out, uint32_t n)
+{
+    const __m128i open = _mm_setr_epi8(2, 1, 0, -1, 5, 4, 3, -1, 8, 7, 6, -1, 11, 10, 9, -1);
+    const __m256i alpha = _mm256_set1_epi32((int32_t)0xFF000000);
+    uint32_t i = 0;
+    for (; i + 10 <= n; i += 8, in += 24, out += 32) {
+        read_ahead(in, 24);
+        __m256i rgb = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const void *)in)),
+                                              _mm_loadu_si128((const void *)(in + 12)), 1);
+        rgb = _mm256_shuffle_epi8(rgb, _mm256_broadcastsi128_si256(open));
+        _mm256_storeu_si256((void *)out, _mm256_or_si256(rgb, alpha));
+    }
+    return i;
+}
+
+#else
+
+static uint32_t rgb_to_bgra_fast(const uint8_t *in, uint8_t *out, uint32_t n)
+{
+    return 0;
+}
+
+#endif
+
 static void bgra_to_rgb(const struct colour *c, const uint8_t *restrict in, const uint8_t *uv, uint8_t *restrict out,
                         uint32_t n)
 {
-    for (uint32_t i = 0; i < n; i++) {
-        out[3ull * i] = in[4ull * i + 2];
-        out[3ull * i + 1] = in[4ull * i + 1];
-        out[3ull * i + 2] = in[4ull * i];
+    for (size_t i = bgra_to_rgb_fast(in, out, n); i < n; i++) {
+        out[3 * i] = in[4 * i + 2];
+        out[3 * i + 1] = in[4 * i + 1];
+        out[3 * i + 2] = in[4 * i];
     }
+}
+
+static void rgb_to_bgra(const struct colour *c, const uint8_t *restrict in, const uint8_t *uv, uint8_t *out, uint32_t n)
+{
+    bgra_words *restrict words = (bgra_words *)out;
+    for (size_t i = rgb_to_bgra_fast(in, out, n); i < n; i++)
+        words[i] = in[3 * i + 2] | (uint32_t)in[3 * i + 1] << 8 | (uint32_t)in[3 * i] << 16 | 0xFF000000u;
 }
 
 static void gray_to_rgb(const struct colour *c, const uint8_t *restrict in, const uint8_t *uv, uint8_t *restrict out,
@@ -182,17 +267,22 @@ static void gray_to_bgra(const struct colour *c, const uint8_t *restrict in, con
         words[i] = in[i] * 0x010101u | 0xFF000000u;
 }
 
-CONVERT_ROW(rgb_to_bgra, 3, 4, planes_of_rgb(in, &planes, run); bgra_of_planes(&planes, out, run))
 CONVERT_ROW(rgb_to_gray, 3, 1, planes_of_rgb(in, &planes, run); planes_weigh(&planes, c->luma, 0, plane, run);
-            memcpy(out, plane, run))
-CONVERT_ROW(bgra_to_gray, 4, 1, planes_of_bgra(in, &planes, run); planes_weigh(&planes, c->luma, 0, plane, run);
             memcpy(out, plane, run))
 CONVERT_ROW(nv12_to_rgb, 1, 3, planes_of_nv12(c, in, uv, &planes, run); rgb_of_planes(&planes, out, run))
 CONVERT_ROW(nv12_to_bgra, 1, 4, planes_of_nv12(c, in, uv, &planes, run); bgra_of_planes(&planes, out, run))
 CONVERT_ROW(rgb_to_luma, 3, 1, planes_of_rgb(in, &planes, run); planes_weigh(&planes, c->to_y, c->y_offset, plane, run);
             memcpy(out, plane, run))
-CONVERT_ROW(bgra_to_luma, 4, 1, planes_of_bgra(in, &planes, run);
-            planes_weigh(&planes, c->to_y, c->y_offset, plane, run); memcpy(out, plane, run))
+
+static void bgra_to_gray(const struct colour *c, const uint8_t *in, const uint8_t *uv, uint8_t *out, uint32_t n)
+{
+    bgra_weigh(in, c->luma, 0, out, n);
+}
+
+static void bgra_to_luma(const struct colour *c, const uint8_t *in, const uint8_t *uv, uint8_t *out, uint32_t n)
+{
+    bgra_weigh(in, c->to_y, c->y_offset, out, n);
+}
 
 static void nv12_to_gray(const struct colour *colour, const uint8_t *restrict in, const uint8_t *uv,
                          uint8_t *restrict out, uint32_t n)

@@ -1,20 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Part of rows.c: black and white, measures, skew. */
 
-/* Four tables, so that equal neighbours do not wait for each other. */
-static void histogram_row(const uint8_t *row, uint32_t n, uint32_t counts[256])
+/* Into four tables, so that equal neighbours do not wait for each other, and all four are read before one is written: a
+ * processor does not know in time that they are never the same. */
+static void histogram_row(const uint8_t *row, uint32_t n, uint32_t tables[4][256])
 {
-    uint32_t tables[4][256] = {{0}}, i = 0;
+    uint32_t i = 0;
     for (; i + 4 <= n; i += 4) {
-        tables[0][row[i]]++;
-        tables[1][row[i + 1]]++;
-        tables[2][row[i + 2]]++;
-        tables[3][row[i + 3]]++;
+        uint32_t a = tables[0][row[i]], b = tables[1][row[i + 1]];
+        uint32_t c = tables[2][row[i + 2]], d = tables[3][row[i + 3]];
+        tables[0][row[i]] = a + 1;
+        tables[1][row[i + 1]] = b + 1;
+        tables[2][row[i + 2]] = c + 1;
+        tables[3][row[i + 3]] = d + 1;
     }
     for (; i < n; i++)
         tables[0][row[i]]++;
-    for (i = 0; i < 256; i++)
-        counts[i] += tables[0][i] + tables[1][i] + tables[2][i] + tables[3][i];
+}
+
+static void histogram(const struct plane_view *in, uint32_t counts[256])
+{
+    uint32_t tables[4][256] = {{0}};
+    for (uint32_t y = 0; y < in->height; y++)
+        histogram_row(in->data + y * in->stride, in->width, tables);
+    for (uint32_t i = 0; i < 256; i++)
+        counts[i] = tables[0][i] + tables[1][i] + tables[2][i] + tables[3][i];
 }
 
 static void threshold_row(const uint8_t *restrict row, uint32_t threshold, uint8_t *restrict out, uint32_t n)

@@ -60,8 +60,8 @@ static int across_open(struct scaler *scaler)
 {
     const struct plane_scale *scale = &scaler->scale;
     struct across *across = &scaler->across;
-    uint32_t channels = scale->channels, samples = scaler->width * channels;
-    uint32_t groups = (samples + ACROSS_GROUP - 1) / ACROSS_GROUP, padded = groups * ACROSS_GROUP;
+    uint32_t channels = scale->channels, samples = scaler->width * channels, group = scaler->rows->across_group;
+    uint32_t groups = (samples + group - 1) / group, padded = groups * group + ACROSS_GROUP_MAX;
     across->samples = samples;
     across->channels = channels;
     across->at = malloc((samples + 2 * (size_t)groups) * sizeof *across->at);
@@ -83,19 +83,24 @@ static int across_open(struct scaler *scaler)
     return 0;
 }
 
-static void across_group(struct across *across)
+static void across_group(struct across *across, const struct kernel_rows *rows)
 {
-    for (uint32_t j = 0; j < across->samples; j += ACROSS_GROUP) {
-        uint32_t end = across->samples - j < ACROSS_GROUP ? across->samples : j + ACROSS_GROUP;
+    uint32_t group = rows->across_group;
+    for (uint32_t j = 0; j < across->samples; j += group) {
+        uint32_t end = across->samples - j < group ? across->samples : j + group;
         uint32_t least = across->at[j], most = least;
         for (uint32_t i = j; i < end; i++) {
             least = across->at[i] < least ? across->at[i] : least;
             most = across->at[i] > most ? across->at[i] : most;
         }
-        across->base[j / ACROSS_GROUP] = least;
-        across->span[j / ACROSS_GROUP] = most - least + 1;
-        for (uint32_t i = j; i < end; i++)
-            across->pick[i] = (uint16_t)(across->at[i] - least);
+        uint32_t span = most - least + 1;
+        across->base[j / group] = least;
+        across->span[j / group] = span;
+        across->span_max = span > across->span_max ? span : across->span_max;
+        for (uint32_t i = j; i < end; i++) {
+            uint32_t offset = across->at[i] - least;
+            across->pick[i] = (uint16_t)(rows->across_picks_bytes ? offset * 0x202 + 0x100 : offset);
+        }
     }
 }
 
@@ -104,15 +109,25 @@ static bool is_half(const struct area_axis *axis)
     return axis->in == 2 && axis->out == 1;
 }
 
+/* The middle of an output pixel is that of an input pixel. */
+static bool is_odd_factor(const struct area_axis *axis)
+{
+    return axis->out == 1 && axis->in % 2 == 1;
+}
+
 /* From SPARSE on, four loads a pixel cost less than blending whole rows. */
 static enum scaler_way way_of(const struct plane_scale *scale, uint32_t width)
 {
     enum { SPARSE = 5, SUM_MAX = 65535 / 255 };
     if (is_half(&scale->area_x) && is_half(&scale->area_y))
-        return scale->channels != 3 ? SCALER_HALF : SCALER_BLEND;
+        return SCALER_HALF;
     if (scale->filter == SHEAF_FILTER_BILINEAR) {
         if (width == scale->in_width)
             return SCALER_COPY;
+        if (is_odd_factor(&scale->area_x) && is_odd_factor(&scale->area_y))
+            return SCALER_PICK;
+        if (scale->channels == 1 && width == 2 * scale->in_width)
+            return SCALER_DOUBLE;
         return scale->in_width / SPARSE >= width ? SCALER_SPARSE : SCALER_BLEND;
     }
     if (scale->area_y.in > SUM_MAX || scale->total > 1 << 24)
@@ -120,27 +135,41 @@ static enum scaler_way way_of(const struct plane_scale *scale, uint32_t width)
     return scale->area_x.out == 1 && scale->total <= SUM_MAX ? SCALER_AREA_WHOLE : SCALER_AREA;
 }
 
+enum { ROW_ALIGNMENT = 64 };
+
+/* Memory for a row, with room before it and behind it. */
+static void *row_open(const struct scaler *scaler)
+{
+    size_t samples = (size_t)scaler->scale.in_width * scaler->scale.channels;
+    size_t sample_bytes = scaler->way == SCALER_AREA_WIDE ? sizeof(uint32_t) : sizeof(int16_t);
+    size_t bytes = ROW_ALIGNMENT + samples * sample_bytes + ACROSS_PADDING_BYTES;
+    void *memory = aligned_alloc(ROW_ALIGNMENT, (bytes + ROW_ALIGNMENT - 1) / ROW_ALIGNMENT * ROW_ALIGNMENT);
+    if (memory)
+        memset(memory, 0, bytes);
+    return memory;
+}
+
+static void *row_of(const struct scaler *scaler)
+{
+    return (char *)scaler->memory + ROW_ALIGNMENT;
+}
+
 int scaler_open(struct scaler *scaler, const struct plane_scale *scale, uint32_t width)
 {
-    size_t samples = ((size_t)scale->in_width + 1) * scale->channels, row_bytes = samples * sizeof(int16_t);
     *scaler = (struct scaler){.scale = *scale, .rows = kernel_rows(), .width = width, .way = way_of(scale, width)};
-    if (scaler->way == SCALER_BLEND) /* of halves too: there both filters are the mean of 2 x 2 pixels, exactly */
-        scaler->scale.filter = SHEAF_FILTER_BILINEAR;
-    scale = &scaler->scale;
-    if (scaler->way == SCALER_COPY || scaler->way == SCALER_HALF)
+    bool has_across = scaler->way == SCALER_BLEND || scaler->way == SCALER_SPARSE || scaler->way == SCALER_AREA_WHOLE;
+    if (scaler->way == SCALER_HALF || scaler->way == SCALER_COPY || scaler->way == SCALER_PICK)
         return 0;
-    if (scaler->way == SCALER_AREA_WIDE)
-        row_bytes = samples * sizeof(uint32_t);
-    scaler->row = scaler->way == SCALER_SPARSE ? NULL : calloc(1, row_bytes + ACROSS_PADDING_BYTES);
-    if (scale->filter == SHEAF_FILTER_AREA) /* a pixel at its edge, whole ones, and one at the other */
-        scaler->weights = malloc((scale->area_y.in / scale->area_y.out + 3) * sizeof *scaler->weights);
-    if ((scaler->way != SCALER_SPARSE && !scaler->row) || (scale->filter == SHEAF_FILTER_AREA && !scaler->weights))
+    if (scaler->way != SCALER_SPARSE && !(scaler->memory = row_open(scaler)))
         return -ENOMEM;
-    if (scaler->way == SCALER_AREA || scaler->way == SCALER_AREA_WIDE)
-        return 0;
-    int status = across_open(scaler);
-    if (status == 0)
-        across_group(&scaler->across);
+    if (scale->filter == SHEAF_FILTER_AREA) { /* a pixel at its edge, whole ones, and one at the other */
+        scaler->weights = malloc((scale->area_y.in / scale->area_y.out + 3) * sizeof *scaler->weights);
+        if (!scaler->weights)
+            return -ENOMEM;
+    }
+    int status = has_across ? across_open(scaler) : 0;
+    if (status == 0 && has_across)
+        across_group(&scaler->across, scaler->rows);
     return status;
 }
 
@@ -149,28 +178,42 @@ void scaler_close(struct scaler *scaler)
     free(scaler->across.at);
     free(scaler->across.pick);
     free(scaler->weights);
-    free(scaler->row);
+    free(scaler->memory);
+}
+
+/* Two rows blended, and across. What lies beyond the row's ends is its first and last pixel. */
+static void blend_row(struct scaler *scaler, const uint8_t *upper, const uint8_t *lower, int16_t weight, uint8_t *out)
+{
+    const struct kernel_rows *rows = scaler->rows;
+    uint32_t channels = scaler->scale.channels, samples = scaler->scale.in_width * channels;
+    int16_t *row = row_of(scaler);
+    rows->blend_rows(upper, lower, weight, row, samples);
+    memcpy(row - channels, row, channels * sizeof *row);
+    memcpy(row + samples, row + samples - channels, channels * sizeof *row);
+    if (scaler->way == SCALER_DOUBLE)
+        rows->double_across(row, out, samples);
+    else
+        rows->blend_across(row, &scaler->across, out);
 }
 
 static void bilinear_row(struct scaler *scaler, uint32_t y, uint8_t *out)
 {
     const struct plane_scale *scale = &scaler->scale;
     const struct kernel_rows *rows = scaler->rows;
-    uint32_t channels = scale->channels, samples = scale->in_width * channels;
-    int16_t weight, *row = scaler->row;
+    uint32_t samples = scale->in_width * scale->channels;
+    int16_t weight;
     const uint8_t *upper = scale->in + bilinear_place(&scale->bilinear_y, y, &weight) * scale->in_stride;
     const uint8_t *lower = weight ? upper + scale->in_stride : upper;
-    if (scaler->way == SCALER_COPY && weight == 0) {
+    if (scaler->way == SCALER_PICK)
+        rows->pick_row[scale->channels](upper, scale->area_x.in, out, scaler->width);
+    else if (scaler->way == SCALER_COPY && weight == 0)
         memcpy(out, upper, samples);
-    } else if (scaler->way == SCALER_COPY) {
+    else if (scaler->way == SCALER_COPY)
         rows->blend_rows_round(upper, lower, weight, out, samples);
-    } else if (scaler->way == SCALER_SPARSE) {
+    else if (scaler->way == SCALER_SPARSE)
         rows->blend_sparse(upper, lower, samples, weight, &scaler->across, out);
-    } else {
-        rows->blend_rows(upper, lower, weight, row, samples);
-        memcpy(row + samples, row + samples - channels, channels * sizeof *row); /* behind the last, of weight 0 */
-        rows->blend_across(row, &scaler->across, out);
-    }
+    else
+        blend_row(scaler, upper, lower, weight, out);
 }
 
 /* First down into sums of weighted rows, then across. */
@@ -182,16 +225,17 @@ static void area_row(struct scaler *scaler, uint32_t y, uint8_t *out)
     const uint8_t *in = scale->in + first * scale->in_stride;
     while (first + count < scale->in_height && (weight = area_weight(&scale->area_y, y, first + count)) > 0)
         scaler->weights[count++] = weight;
+    void *sums = row_of(scaler);
     if (scaler->way == SCALER_AREA_WIDE) {
-        rows->area_down_wide(in, scale->in_stride, scaler->weights, count, scaler->row, samples);
-        rows->area_across_wide[scale->channels](scaler->row, scale, out, scaler->width);
+        rows->area_down_wide(in, scale->in_stride, scaler->weights, count, sums, samples);
+        rows->area_across_wide[scale->channels](sums, scale, out, scaler->width);
         return;
     }
-    rows->area_down(in, scale->in_stride, scaler->weights, count, scaler->row, samples);
+    rows->area_down(in, scale->in_stride, scaler->weights, count, sums, samples);
     if (scaler->way == SCALER_AREA_WHOLE)
-        rows->area_across_whole(scaler->row, &scaler->across, scale->area_x.in, (uint32_t)scale->total, out);
+        rows->area_across_whole(sums, &scaler->across, scale->area_x.in, (uint32_t)scale->total, out);
     else
-        rows->area_across[scale->channels](scaler->row, scale, out, scaler->width);
+        rows->area_across[scale->channels](sums, scale, out, scaler->width);
 }
 
 void scaler_row(struct scaler *scaler, uint32_t y, uint8_t *out)

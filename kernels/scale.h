@@ -16,6 +16,8 @@ struct plane_scale chroma_scale(const struct picture_view *in, uint32_t filter, 
 enum scaler_way {
     SCALER_HALF,       /* both sides are half as long: means of 2 x 2, with either filter */
     SCALER_COPY,       /* rows as wide as the input's: down alone */
+    SCALER_PICK,       /* bilinear by odd factors: each pixel is one of the input */
+    SCALER_DOUBLE,     /* bilinear, one sample a pixel, twice as wide: down, then across between neighbours */
     SCALER_BLEND,      /* bilinear: down into a row as wide as the input, then across */
     SCALER_SPARSE,     /* bilinear: most of a row is not looked at */
     SCALER_AREA_WHOLE, /* area: each pixel is the mean of whole ones, their sum below 2^16 */
@@ -31,7 +33,7 @@ struct scaler {
     enum scaler_way way;
     struct across across;
     uint32_t *weights; /* area: of the input's rows */
-    void *row;         /* two rows blended (int16), or sums of rows (uint16, uint32) */
+    void *memory;      /* for two rows blended (int16), or sums of rows (uint16, uint32) */
 };
 
 /* -ENOMEM; scaler_close is to be called in any case. */

@@ -118,6 +118,19 @@ static void test_random(void **unused)
     }
 }
 
+/* Every width about what vectors hold, between all formats. */
+static void test_widths(void **unused)
+{
+    for (uint32_t i = 0; i < 16 * 140; i++) {
+        random_begin(i);
+        uint32_t from = 1 + i % 4, to = 1 + i / 4 % 4, width = 1 + i / 16;
+        struct sheaf_image in = picture_create(width, 3, from, 0), out = picture_create(width, 3, to, 0);
+        picture_everywhere(convert, plan_convert, NULL, &in, &out);
+        picture_destroy(&in);
+        picture_destroy(&out);
+    }
+}
+
 /* Every colour of a cube: all reds and blues, every third green. */
 static void test_all_colours(void **unused)
 {
@@ -158,6 +171,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random),
+        cmocka_unit_test(test_widths),
         cmocka_unit_test(test_all_colours),
         cmocka_unit_test(test_grays_stay),
     };

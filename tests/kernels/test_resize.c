@@ -75,11 +75,14 @@ static void test_sizes(void **unused)
         }
 }
 
-/* Sizes that have loops of their own: halves, and whole, small and large factors; each with every format. */
+/* Sizes that have loops of their own: halves, doubles, and odd, whole, small and large factors; each with every format.
+ */
 static void test_factors(void **unused)
 {
     static const uint32_t sizes[][4] = {{260, 66, 130, 33}, {398, 62, 199, 31}, {192, 96, 64, 32}, {640, 40, 160, 10},
-                                        {900, 30, 90, 30},  {700, 50, 66, 7},   {33, 20, 190, 43}};
+                                        {900, 30, 90, 30},  {700, 50, 66, 7},   {33, 20, 190, 43}, {99, 12, 198, 24},
+                                        {66, 9, 132, 5},    {1, 7, 2, 14},      {297, 27, 99, 9},  {350, 15, 70, 3},
+                                        {99, 8, 33, 8},     {63, 21, 9, 3},     {63, 21, 9, 4}};
     for (uint32_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         for (uint32_t at = 0; at < 8; at++) {
             random_begin(i * 8 + at);
@@ -99,6 +102,18 @@ static void test_squares(void **unused)
         check_size(1 + random_below(900), 1 + random_below(500), 1 + random_below(9), 1 + random_below(8),
                    SHEAF_IMAGE_GRAY, SHEAF_FILTER_AREA);
     }
+}
+
+/* From one width to many: groups that are picked from one vector, from several, and where that does not pay. */
+static void test_widths(void **unused)
+{
+    for (uint32_t width = 1; width < 520; width += 5)
+        for (uint32_t format = 1; format <= SHEAF_IMAGE_NV12; format++) {
+            random_begin(width);
+            check_size(257, 4, width, 3, format, width % 2);
+            check_size(width, 3, 130, 2, format, width / 2 % 2);
+            check_size(2 * width, 4, width, 2, format, 0);
+        }
 }
 
 /* A picture of its own size stays as it is. */
@@ -229,12 +244,28 @@ static void test_rotate(void **unused)
     }
 }
 
+/* Small ones, on both sides of what vectors need, and slopes on both sides of where they read three rows only. */
+static void test_rotate_small(void **unused)
+{
+    static const int32_t slopes[] = {0, 90, -90, 1716, -8043, 9362, -9362, 9363, -9364, 65536, -65536};
+    enum { SLOPES = sizeof slopes / sizeof slopes[0] };
+    for (uint32_t i = 0; i < 45 * 7 * SLOPES; i++) {
+        random_begin(i);
+        uint32_t width = 1 + i % 45, height = 1 + i / 45 % 7 * 2;
+        struct sheaf_image in = picture_create(width, height, 1, 0), out = picture_create(width, height, 1, 0);
+        struct turning how = {slopes[i / (45 * 7)], (uint8_t)random_below(256)};
+        picture_everywhere(rotate, plan_rotate, &how, &in, &out);
+        picture_destroy(&in);
+        picture_destroy(&out);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random),  cmocka_unit_test(test_sizes),    cmocka_unit_test(test_factors),
-        cmocka_unit_test(test_squares), cmocka_unit_test(test_identity), cmocka_unit_test(test_letterbox),
-        cmocka_unit_test(test_rotate),
+        cmocka_unit_test(test_random),    cmocka_unit_test(test_sizes),  cmocka_unit_test(test_factors),
+        cmocka_unit_test(test_squares),   cmocka_unit_test(test_widths), cmocka_unit_test(test_identity),
+        cmocka_unit_test(test_letterbox), cmocka_unit_test(test_rotate), cmocka_unit_test(test_rotate_small),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
