@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/devices.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -132,6 +133,40 @@ static int choose(const char *list, struct devices *devices, struct sheaf_error 
     return 0;
 }
 
+/* ---- whether to look at all ---- */
+
+static bool is_nvidia(const char *device)
+{
+    char path[256], vendor[16] = "";
+    snprintf(path, sizeof path, "/sys/bus/pci/devices/%.200s/vendor", device);
+    FILE *file = fopen(path, "re");
+    bool known = file && fgets(vendor, sizeof vendor, file);
+    if (file)
+        fclose(file);
+    return known && strncmp(vendor, "0x10de", 6) == 0;
+}
+
+static bool exists(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+/* Asking takes a process, and starting that takes longer than all else that a run does before its first row. Not where
+ * there is nothing on the bus (nor a device behind Windows or on the board), and no driver that somebody brings along.
+ */
+static bool may_have_devices(void)
+{
+    const char *own = getenv("LD_LIBRARY_PATH");
+    DIR *bus = opendir("/sys/bus/pci/devices");
+    bool found = bus == NULL || (own != NULL && *own != '\0') || exists("/dev/dxg") || exists("/dev/nvidiactl") ||
+                 exists("/dev/nvmap");
+    for (const struct dirent *entry; !found && (entry = readdir(bus)) != NULL;)
+        found = entry->d_name[0] != '.' && is_nvidia(entry->d_name);
+    if (bus)
+        closedir(bus);
+    return found;
+}
+
 /* Asks the worker program. */
 static void probe(const char *worker_path, struct devices *devices)
 {
@@ -158,6 +193,8 @@ int devices_find(const char *word, const char *worker_path, const char *imageles
     }
     if (imageless != NULL)
         snprintf(devices.why, sizeof devices.why, "the kernels of %.200s were built without nvcc", imageless);
+    else if (devices.may_use_host && !may_have_devices())
+        snprintf(devices.why, sizeof devices.why, "no NVIDIA device is on the PCI bus");
     else
         probe(worker_path, &devices);
     if (devices.count == 0 && !devices.may_use_host)

@@ -238,10 +238,10 @@ static void test_no_driver(void **state)
     struct sheaf_error error = SHEAF_ERROR_INIT;
     char *path = strdup(getenv("LD_LIBRARY_PATH"));
     unsetenv("LD_LIBRARY_PATH");
-    bed_listen(bed, "run on the host: no NVIDIA driver");
+    bed_listen(bed, "run on the host: no NVIDIA ");
     bed->device = "auto";
     run_right(bed, PROGRAM(""));
-    assert_int_equal(bed_heard(bed, "run on the host: no NVIDIA driver"), 1);
+    assert_int_equal(bed_heard(bed, "run on the host: no NVIDIA "), 1);
     bed->device = "cuda";
     assert_int_equal(bed_try_open(bed, PROGRAM(""), &error), SHEAF_E_ENVIRONMENT);
     assert_non_null(strstr(error.message, "libcuda.so.1"));
