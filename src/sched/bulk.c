@@ -8,6 +8,10 @@
  * when enough other rows went before them. Roots of one size are never put aside: each is finished before the next is
  * begun.
  *
+ * That is decided where the children of a root come into a Pool. What the Pool makes of those it has begun is never put
+ * aside: it is bounded by them, and it is what ends them. Put aside behind more that is begun it would only fill
+ * memory.
+ *
  * At the start of a run nothing is known of sizes, and a user waits for a first result: until one root is finished, the
  * first few roots get only a taste of their rows and the next ones none, and what moves up is of the smallest root
  * there is, so that a small one is out soon.
@@ -60,6 +64,41 @@ struct bulk_root *bulk_root_of(struct sched *sched, uint32_t root)
     return &bulk->roots[root];
 }
 
+/* Whether rows of the Call are there because its Pool has run others of their Entities, or of children of these. */
+static bool goes_on(const struct sheaf_plan *plan, uint32_t call, uint8_t *marks)
+{
+    const struct plan_call *of = &plan->calls[call];
+    memset(marks, 0, plan->port_count);
+    for (uint32_t i = 0; i < of->input_count; i++)
+        marks[plan->call_ports[of->input_first + i]] = 1;
+    for (uint32_t i = plan->port_count; i-- > 0;) { /* Ports that one takes from have lower numbers */
+        const struct plan_port *port = &plan->ports[i];
+        if (!marks[i])
+            continue;
+        if (port->port_kind == PLAN_FILTER)
+            marks[port->source] = marks[port->mask] = 1;
+        bool gathers = port->port_kind == PLAN_GATHER;
+        if (!gathers && port->port_kind != PLAN_CALL_OUTPUT)
+            continue;
+        uint32_t maker = gathers ? plan->domains[plan->ports[port->source].domain].call : port->call;
+        if (plan->calls[maker].pool == of->pool)
+            return true;
+    }
+    return false;
+}
+
+int bulk_open(struct sched *sched)
+{
+    size_t bytes = sched->plan->port_count + 1;
+    uint8_t *marks = sched->memory.allocate(sched->memory.cookie, bytes);
+    if (!marks)
+        return -ENOMEM;
+    for (uint32_t call = 0; call < sched->plan->call_count; call++)
+        sched->calls[call].goes_on = goes_on(sched->plan, call, marks);
+    sched->memory.release(sched->memory.cookie, marks, bytes);
+    return 0;
+}
+
 void bulk_close(struct sched *sched)
 {
     struct bulk *bulk = &sched->bulk;
@@ -103,7 +142,7 @@ static uint64_t first_roots(const struct bulk *bulk)
 static bool has_its_share(const struct sched *sched, uint32_t call, const struct bulk_root *root)
 {
     const struct bulk *bulk = &sched->bulk;
-    if (bulk->off)
+    if (bulk->off || sched->calls[call].goes_on)
         return false;
     if (!bulk->finished_any)
         return has_lanes(sched, call) || bulk->children_roots > first_roots(bulk) || root->queued >= TASTE_ROWS;

@@ -164,6 +164,10 @@ int sched_create(const struct sheaf_plan *plan, const struct lineage_memory *mem
             return -ENOMEM;
         }
     }
+    if (bulk_open(sched) < 0) {
+        sched_destroy(sched);
+        return -ENOMEM;
+    }
     *ret_sched = sched;
     return 0;
 }

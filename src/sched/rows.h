@@ -45,6 +45,7 @@ struct call_queues {
     uint32_t lane_count, first_worker; /* lane i is for worker first_worker + i */
     uint32_t ready_count, aside_count; /* in all lanes */
     uint64_t row_us;                   /* what a row takes; 0: not known */
+    bool goes_on;                      /* with what its Pool has begun: none of its rows is put aside */
     uint32_t batch_open;               /* isolation batch being handed out, 0: none */
     uint32_t batch_left;
     uint64_t isolation_batches;
@@ -99,6 +100,7 @@ uint32_t row_new_batch(struct sched *sched);
 
 /* NULL: memory is out. */
 struct bulk_root *bulk_root_of(struct sched *sched, uint32_t root);
+int bulk_open(struct sched *sched);
 void bulk_close(struct sched *sched);
 
 /* lanes.c: the lane for a row of the root; the lane to serve next, if any row is READY. */

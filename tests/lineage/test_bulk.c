@@ -28,14 +28,19 @@ struct bed {
     uint32_t entities; /* so many are READY or were */
 };
 
-static int set_up(void **state)
+static int set_up_program(const char *program, void **state)
 {
     static struct bed bed;
     bed.entities = 0;
-    compiled_plan(text, &bed.registry, &bed.plan);
+    compiled_plan(program, &bed.registry, &bed.plan);
     assert_int_equal(sched_create(bed.plan, &lineage_heap, &bed.sched), 0);
     *state = &bed;
     return 0;
+}
+
+static int set_up(void **state)
+{
+    return set_up_program(text, state);
 }
 
 static int tear_down(void **state)
@@ -278,6 +283,58 @@ static void test_a_dry_worker_shares_a_root_that_is_begun(void **state)
     assert_int_equal(rows[0], 59 - FED);
 }
 
+/* ---- what goes on with rows that are begun ---- */
+
+static const char chain[] = "sources: {x: {kind: i64}}\n"
+                            "steps:\n"
+                            "- {call: make, op: range, in: [x], out: [g], pool: a}\n"
+                            "- {expand: [g], as: [c]}\n"
+                            "- {call: read, op: neg, in: [c], out: [d], pool: a}\n"
+                            "- {call: look, op: is_even, in: [c], out: [m], pool: a}\n"
+                            "- {filter: c, mask: m, as: kept}\n"
+                            "- {call: next, op: neg, in: [d], out: [e], pool: a}\n"
+                            "- {call: even, op: neg, in: [kept], out: [f], pool: a}\n"
+                            "- {call: elsewhere, op: neg, in: [d], out: [h], pool: b}\n"
+                            "- {call: inner, op: range, in: [c], out: [i], pool: a}\n"
+                            "- {expand: [i], as: [j]}\n"
+                            "- {call: deeper, op: neg, in: [j], out: [k], pool: a}\n"
+                            "- {gather: [k], as: [ks]}\n"
+                            "- {call: back, op: sum, in: [ks], out: [l], pool: a}\n"
+                            "outputs: [e, f, h, l]\n";
+
+static int set_up_chain(void **state)
+{
+    return set_up_program(chain, state);
+}
+
+static uint32_t call_named(const struct bed *bed, const char *name)
+{
+    uint32_t call = 0;
+    while (call < bed->plan->call_count && strcmp(bed->plan->calls[call].name, name) != 0)
+        call++;
+    assert_true(call < bed->plan->call_count);
+    return call;
+}
+
+/* Children are held back where they come into a Pool; what it makes of those that it has begun is not, or they would
+ * lie in memory, each with what it is half-way through. */
+static void test_what_is_begun_goes_on(void **state)
+{
+    struct bed *bed = *state;
+    static const struct {
+        const char *call;
+        bool goes_on;
+    } cases[] = {{"read", false},  {"look", false},      {"next", true},    {"even", true},
+                 {"inner", false}, {"elsewhere", false}, {"deeper", false}, {"back", true}};
+    for (uint32_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint32_t call = call_named(bed, cases[i].call);
+        grow(bed, call, i, 1000);
+        if ((sched_aside(bed->sched, call) == 0) != cases[i].goes_on)
+            fail_msg("%s: %u of 1000 rows are put aside", cases[i].call, sched_aside(bed->sched, call));
+        assert_int_equal(sched_queued(bed->sched, call), cases[i].goes_on ? 1000 : TASTE);
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -294,6 +351,7 @@ int main(void)
         TEST(test_each_worker_keeps_to_its_own_roots),
         TEST(test_a_dry_worker_is_given_whole_roots),
         TEST(test_a_dry_worker_shares_a_root_that_is_begun),
+        cmocka_unit_test_setup_teardown(test_what_is_begun_goes_on, set_up_chain, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
