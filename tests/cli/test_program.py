@@ -10,6 +10,17 @@ import sys
 
 import tool
 
+TEXT_ONLY = """
+sources: {document: file}
+steps:
+- {call: open, op: pdf.open, in: document, out: [pages, info]}
+- {expand: pages, as: page}
+- {broadcast: document, like: page, as: page_document}
+- {call: text, op: pdf.text, in: [page, page_document], out: [content, needs_ocr, wants_image]}
+- {gather: content, as: contents}
+outputs: [contents]
+"""
+
 
 def check_usage(checks):
     expect = checks.expect_exit
@@ -30,6 +41,10 @@ def check_usage(checks):
     expect(2, "run", "documents", "-i", checks.path("missing"), "-o", checks.path("o"), says="No such file")
     expect(2, "run", "nothing", "-i", checks.folder, "-o", checks.path("o"), says="nothing.yaml: No such file")
     expect(2, "check", "documents", "--set", "ocr.lnag=deu", says="lang")
+    with open(checks.path("text.yaml"), "w", encoding="utf-8") as file:
+        file.write(TEXT_ONLY)
+    expect(0, "check", checks.path("text.yaml"), "--ocr", "never")
+    expect(2, "check", checks.path("text.yaml"), "--ocr", "never", "--lang", "deu", says='no Call "ocr"')
     expect(2, "ops", "pdf.opne", says="did you mean pdf.open?")
     expect(2, "config", says="config show")
     expect(2, "doctor", "now", says="one word too many")

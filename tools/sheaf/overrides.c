@@ -10,7 +10,7 @@
 enum form {
     AS_IT_IS,
     UNLESS_NONE,   /* an option that counts only when there are images at all */
-    WHEN_NEVER,    /* an option that is false when something is never to be done */
+    WHEN_NEVER,    /* a hint: an option that is false when something is never to be done */
     LINES_OF_FILE, /* the flag names a file: its lines become a list */
 };
 
@@ -59,13 +59,37 @@ static int add_lines(const char *path, struct text *value, struct text *error)
     return status;
 }
 
-int settings_overrides(const struct settings *settings, struct text_list *ret_overrides, struct text *error)
+/* Whether --set gives an option that a flag stands for. */
+static bool is_set_otherwise(const struct settings *settings, enum setting_id setting)
+{
+    for (size_t i = 0; i < sizeof sugar / sizeof *sugar; i++) {
+        size_t length = strlen(sugar[i].call_option);
+        if (sugar[i].setting != setting || sugar[i].form == WHEN_NEVER)
+            continue;
+        for (size_t at = 0; at < settings->overrides.count; at++) {
+            const char *text = settings->overrides.items[at];
+            if (strncmp(text, sugar[i].call_option, length) == 0 && text[length] == '=')
+                return true;
+        }
+    }
+    return false;
+}
+
+static bool says_nothing(const struct settings *settings, size_t index, bool hints)
+{
+    const char *value = settings_text(settings, sugar[index].setting);
+    if (!settings_given(settings, sugar[index].setting))
+        return true;
+    if (sugar[index].form == WHEN_NEVER)
+        return !hints || strcmp(value, "never") != 0 || is_set_otherwise(settings, sugar[index].setting);
+    return sugar[index].form == UNLESS_NONE && strcmp(value, "none") == 0;
+}
+
+int settings_overrides(const struct settings *settings, bool hints, struct text_list *ret_overrides, struct text *error)
 {
     for (size_t i = 0; i < sizeof sugar / sizeof *sugar; i++) {
         const char *value = settings_text(settings, sugar[i].setting);
-        bool is_none = sugar[i].form == UNLESS_NONE && strcmp(value, "none") == 0;
-        bool is_done = sugar[i].form == WHEN_NEVER && strcmp(value, "never") != 0;
-        if (!settings_given(settings, sugar[i].setting) || is_none || is_done)
+        if (says_nothing(settings, i, hints))
             continue;
         struct text line = {0};
         int status = 0;
