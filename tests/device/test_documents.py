@@ -113,6 +113,15 @@ def busy_devices(name):
         return {line.split()[0] for line in file if " kernel " in line}
 
 
+def say_work(name):
+    """What the driver was asked to do for one device's pages."""
+    lines = [line.split()[1] for line in open(checks.path(f"{name}.trace"), encoding="ascii")]
+    ledger = tool.read_ledger(checks.path(name))
+    measure = next(call for call in ledger["calls"] if call["call"] == "measure")
+    print(f"{measure['rows']} pages in {measure['batches']} batches: {lines.count('kernel')} kernels, {lines.count('in')} copies in, "
+          f"{lines.count('out')} copies out")
+
+
 def measured(scans, name, device, **settings):
     tree = checks.path(name)
     run = checks.run("run", "documents", "--set", "measure.blank=dust", "-i", scans, "-o", tree, "--progress", "none", "--device", device,
@@ -150,6 +159,7 @@ def main():
         name = f"devices-{devices}"
         compare(host, scans, name, "cuda", devices=devices)
         checks.expect(busy_devices(name) and len(busy_devices(name)) <= devices, f"{name}: {busy_devices(name)} were busy")
+    say_work("devices-1")
     compare(host, scans, "delays", "cuda", devices=8, seed=seed, delay_us=300, times="1000:1000:1000:0:0", read_only=0)
     for number in range(2):
         faults = some_faults()

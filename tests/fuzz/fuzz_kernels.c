@@ -94,6 +94,13 @@ static int call_picture(struct run *run)
     }
 }
 
+static int skew_otsu(const struct sheaf_image *in, uint32_t max_slope, struct sheaf_skew *skew)
+{
+    uint32_t counts[256];
+    int status = sheaf_kernel_histogram(in, counts);
+    return status < 0 ? status : sheaf_kernel_skew(in, sheaf_otsu_threshold(counts), max_slope, skew);
+}
+
 static int call_value(struct run *run)
 {
     const uint32_t *a = run->input.arguments;
@@ -112,6 +119,8 @@ static int call_value(struct run *run)
         return device ? sheaf_plan_skew(in, a[0], a[1], result, plan) : sheaf_kernel_skew(in, a[0], a[1], result);
     case 12:
         return device ? sheaf_plan_dhash(in, result, plan) : sheaf_kernel_dhash(in, result);
+    case 13:
+        return device ? sheaf_plan_skew_otsu(in, a[1], result, plan) : skew_otsu(in, a[1], result);
     default:
         return device ? sheaf_plan_phash(in, result, plan) : sheaf_kernel_phash(in, result);
     }
