@@ -460,9 +460,10 @@ static int divide_memory(struct sheaf_run *run, struct sheaf_error *error)
     if (error)
         snprintf(
             error->message, sizeof error->message,
-            "memory: a budget of %llu MiB cannot hold %u workers: the least for them is %llu MiB; give more memory or "
+            "memory: a budget of %llu %s cannot hold %u worker%s: the least for them is %llu MiB; give more memory or "
             "fewer workers",
-            (unsigned long long)(bytes >> 20), run->worker_count, (unsigned long long)(least >> 20));
+            (unsigned long long)(bytes >> 20 ? bytes >> 20 : bytes), bytes >> 20 ? "MiB" : "bytes", run->worker_count,
+            run->worker_count == 1 ? "" : "s", (unsigned long long)(least >> 20));
     return SHEAF_E_ENVIRONMENT;
 }
 

@@ -17,7 +17,7 @@ static const char *type_text(enum sheaf_option_type type)
 static int check_range(struct compile *compile, const struct program_step *step, const struct sheaf_option *option,
                        int64_t value)
 {
-    if ((option->min == 0 && option->max == 0) || (value >= option->min && value <= option->max))
+    if (option_in_range(option, value))
         return 0;
     return compile_refuse(compile, 7, step, "option \"%s\" is %" PRId64 "; write one between %" PRId64 " and %" PRId64,
                           option->name, value, option->min, option->max);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "program/parse.h"
+#include "program/registry_check.h"
 
 /* The Call whose name stands before a dot of `text`, and where the option's name starts. Names may hold dots
  * themselves. */
@@ -128,6 +130,22 @@ static const char *example(enum sheaf_option_type type)
     }
 }
 
+/* The compiler looks at values, too, but it names the line of the text, where this one does not stand. */
+static int check_value(const struct sheaf_option *option, const struct sheaf_option_value *value, const char *text,
+                       struct sheaf_error *error)
+{
+    const int64_t *numbers = value->type == SHEAF_OPTION_I64 ? &value->i64 : value->i64s;
+    uint32_t count = value->type == SHEAF_OPTION_I64 ? 1 : value->type == SHEAF_OPTION_I64_LIST ? value->count : 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (!option_in_range(option, numbers[i]))
+            return program_error(error, SHEAF_E_USAGE, 0,
+                                 "override \"%.200s\": write a whole number between %" PRId64 " and %" PRId64, text,
+                                 option->min, option->max);
+    if (value->type == SHEAF_OPTION_TEXT && option->choices && !choices_contain(option->choices, value->text))
+        return program_error(error, SHEAF_E_USAGE, 0, "override \"%.200s\": choose one of %s", text, option->choices);
+    return 0;
+}
+
 int override_option(struct sheaf_program *program, const char *text, struct sheaf_error *error)
 {
     const char *equals = text ? strchr(text, '=') : NULL;
@@ -156,6 +174,10 @@ int override_option(struct sheaf_program *program, const char *text, struct shea
     if (status == -EINVAL)
         return program_error(error, SHEAF_E_USAGE, 0, "override \"%.200s\": option \"%s\" takes %s", text, name,
                              example(option->type));
+    if (status == 0)
+        status = check_value(option, &value, text, error);
+    if (status == SHEAF_E_USAGE)
+        return status;
     if (status == 0)
         status = set_option(&program->memory, &step->call, name, &value);
     return status == 0 ? 0 : program_error(error, status, 0, "out of memory");

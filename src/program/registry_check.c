@@ -42,6 +42,11 @@ bool choices_contain(const char *choices, const char *text)
     return false;
 }
 
+bool option_in_range(const struct sheaf_option *option, int64_t value)
+{
+    return (option->min == 0 && option->max == 0) || (value >= option->min && value <= option->max);
+}
+
 static bool signature_kind_is_good(sheaf_kind kind)
 {
     return kind_is_concrete(kind) || (kind >> 16 == 0 && SHEAF_KIND_BASE(kind) == SHEAF_ANY);
@@ -95,7 +100,7 @@ static bool fallback_is_good(const struct sheaf_option *option)
     case SHEAF_OPTION_TEXT:
         return value->text && (!option->choices || choices_contain(option->choices, value->text));
     case SHEAF_OPTION_I64:
-        return (option->min == 0 && option->max == 0) || (value->i64 >= option->min && value->i64 <= option->max);
+        return option_in_range(option, value->i64);
     case SHEAF_OPTION_I64_LIST:
         return value->count == 0 || value->i64s;
     case SHEAF_OPTION_TEXT_LIST:

@@ -15,5 +15,7 @@ int plugin_check(const struct sheaf_plugin *plugin, const char *where, struct sh
 
 /* Does `text` stand among choices "a|b|c"? */
 bool choices_contain(const char *choices, const char *text);
+/* Is the number, which may be one of a list, within the option's bounds? */
+bool option_in_range(const struct sheaf_option *option, int64_t value);
 
 #endif

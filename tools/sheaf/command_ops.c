@@ -168,6 +168,10 @@ static int unknown(const struct sheaf_registry *registry, const char *name)
 static int print_operators(const struct sheaf_registry *registry, const struct settings *settings)
 {
     struct text text = {0};
+    if (settings_is(settings, SETTING_FORMAT, "dot")) {
+        complain("ops: --format: 'dot' does not fit: want text|json");
+        return EXIT_USAGE;
+    }
     bool as_json = settings_is(settings, SETTING_FORMAT, "json");
     int code = EXIT_OK;
     if (settings->words.count > 1) {

@@ -92,6 +92,10 @@ int command_plan(const struct settings *settings)
 {
     struct pipeline pipeline = {0};
     struct root_outputs outputs = {0};
+    if (settings_is(settings, SETTING_FORMAT, "json")) {
+        complain("plan: --format: 'json' does not fit: want text|dot");
+        return EXIT_USAGE;
+    }
     int code = load(&pipeline, settings);
     const char *form = settings_is(settings, SETTING_FORMAT, "dot") ? "dot" : "text";
     if (code == EXIT_OK) {
