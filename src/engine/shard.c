@@ -334,6 +334,8 @@ int shard_create(struct sheaf_run *run, uint32_t number, struct shard **ret_shar
         result = turn_create(shard);
     if (result == 0)
         result = lineage_create(run->plan, &effects, &shard->lineage_memory, &shard->lineage);
+    if (result == 0) /* workers know what they keep open by its key, whichever shard it is of */
+        lineage_number_keys(shard->lineage, number, run->shard_count);
     if (result == 0 && run->integrity != SHEAF_INTEGRITY_OFF)
         lineage_keep_sources(shard->lineage);
     if (result == 0)

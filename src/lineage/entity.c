@@ -56,7 +56,7 @@ int entity_make(struct lineage *l, uint32_t domain, uint32_t parent, uint32_t ro
     if (pool_take(l, &d->pool, &entity))
         return -ENOMEM;
     struct entity *header = entity_at(l, domain, entity);
-    header->key = ++l->next_key;
+    header->key = l->last_key += l->key_step;
     header->parent = parent;
     header->root = domain == 0 ? entity : root;
     header->ordinal = ordinal & ORDINAL_MAX;
@@ -262,6 +262,13 @@ void entity_report(struct lineage *l, uint32_t domain, uint32_t entity)
         if (l->ports[port].value != NONE && !returned)
             value_report(l, port, entity);
     }
+}
+
+void lineage_number_keys(struct lineage *l, uint32_t number, uint32_t count)
+{
+    assert(l->last_key == 0 && number < count);
+    l->last_key = number;
+    l->key_step = count;
 }
 
 void lineage_keep_sources(struct lineage *l)

@@ -18,6 +18,7 @@ int lineage_create(const struct sheaf_plan *plan, const struct lineage_effects *
     l->effects = *effects;
     l->memory = *memory;
     l->reserved_bytes = sizeof(*l);
+    l->key_step = 1;
     if (layout_make(l)) {
         lineage_destroy(l);
         return -ENOMEM;

@@ -68,6 +68,9 @@ int lineage_create(const struct sheaf_plan *plan, const struct lineage_effects *
 void lineage_destroy(struct lineage *lineage);
 /* Before any root: sources stay until their root is released, so that it can be begun anew. */
 void lineage_keep_sources(struct lineage *lineage);
+/* It is number `number` of `count` whose Entities meet in the same workers: their keys are kept apart. Before the first
+ * Entity. */
+void lineage_number_keys(struct lineage *lineage, uint32_t number, uint32_t count);
 
 /* ---- events ---- */
 

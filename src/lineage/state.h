@@ -204,7 +204,8 @@ struct lineage {
         struct block *next;
         size_t bytes;
     } * blocks;
-    uint64_t next_key, next_root;
+    uint64_t last_key, next_root;
+    uint32_t key_step; /* between keys: others number those in between */
     uint64_t text_bytes, reserved_bytes;
     bool broken; /* out of memory */
 };

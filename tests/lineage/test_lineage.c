@@ -231,6 +231,27 @@ static void add_offset(void *cookie, struct value_ref *value)
 }
 
 /* Every value that somebody may still read, and no other. */
+/* What workers keep open is known by its key, and they serve several lineages. */
+static void test_keys_of_several_never_meet(void **state)
+{
+    (void)state;
+    enum { COUNT = 3, ROOTS = 4 };
+    uint64_t keys[COUNT * ROOTS], taken = 0;
+    for (uint32_t number = 0; number < COUNT; number++) {
+        struct bed bed;
+        bed_make(&bed, "name: keys\nsources: {s: i64}\nsteps: []\noutputs: [s]\n");
+        lineage_number_keys(bed.lineage, number, COUNT);
+        for (uint32_t i = 0; i < ROOTS; i++)
+            keys[taken++] = lineage_entity_key(bed.lineage, 0, admit(&bed, 1u << i));
+        bed_drop(&bed);
+    }
+    for (uint64_t i = 0; i < taken; i++) {
+        assert_true(keys[i] > 0);
+        for (uint64_t j = 0; j < i; j++)
+            assert_true(keys[i] != keys[j]);
+    }
+}
+
 static void test_visits_values(void **state)
 {
     struct bed bed;
@@ -685,6 +706,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_abandoned_root),
+        cmocka_unit_test(test_keys_of_several_never_meet),
         cmocka_unit_test(test_visits_values),
         cmocka_unit_test(test_children_run_before_their_parent_ends),
         cmocka_unit_test(test_an_ordinal_keeps_its_first_value),
