@@ -14,14 +14,26 @@ struct payload_segment *payload_segment_of(const struct payload *payload, uint16
     return &payload->segments[number - 1];
 }
 
-/* Segment `index` counts shards first, then workers. `ret_bind`: whether it could be put on its node. */
+/* Segment `index` counts shards first, then workers. */
+static void write_label(uint32_t shard_count, uint32_t index, char ret_label[PAYLOAD_LABEL_BYTES])
+{
+    bool of_shard = index < shard_count;
+    snprintf(ret_label, PAYLOAD_LABEL_BYTES, of_shard ? "sheaf-shard-%u" : "sheaf-worker-%u",
+             of_shard ? index : index - shard_count);
+}
+
+void payload_label(const struct payload *payload, uint16_t number, char ret_label[PAYLOAD_LABEL_BYTES])
+{
+    write_label(payload->shard_count, number - 1u, ret_label);
+}
+
+/* `ret_bind`: whether it could be put on its node. */
 static int segment_open(struct payload_segment *segment, const struct payload_options *options, uint32_t index,
                         int *ret_bind)
 {
     bool of_shard = index < options->shard_count;
-    char label[32];
-    snprintf(label, sizeof label, of_shard ? "sheaf-shard-%u" : "sheaf-worker-%u",
-             of_shard ? index : index - options->shard_count);
+    char label[PAYLOAD_LABEL_BYTES];
+    write_label(options->shard_count, index, label);
     segment->chunk_count = (uint32_t)((options->segment_bytes + PAYLOAD_CHUNK_BYTES - 1) / PAYLOAD_CHUNK_BYTES);
     segment->read_only = -1;
     segment->memory = (struct segment)SEGMENT_NONE;

@@ -2,7 +2,7 @@
 /*
  * Payload memory: where values lie, and who may write where.
  *
- * Three files: payload.c (segments, values), payload_chunks.c, payload_runs.c.
+ * Four files: payload.c (segments, values), payload_chunks.c, payload_runs.c, payload_stray.c.
  *
  * There is one segment per shard (sources read by the engine, list blocks, overflow of descriptors) and one per worker
  * number (what its operators produce). Each is one memfd for life, sparse and as large as the budget; it is made real
@@ -127,6 +127,23 @@ uint32_t payload_lease(struct payload *payload, uint32_t worker, uint32_t *ret_c
 /* The process is proven dead and every shard has taken from it what is to be taken. Of the chunks that hold no value,
  * `keep` stay real for its successor. */
 void payload_end_lease(struct payload *payload, uint32_t worker, uint32_t keep);
+
+/* ---- memory that nobody gave ---- */
+
+enum { PAYLOAD_STRAY_MAX = 64, PAYLOAD_LABEL_BYTES = 32 };
+
+/* Some chunks that are not real and have memory all the same. */
+struct payload_stray {
+    uint32_t count;
+    uint32_t chunks[PAYLOAD_STRAY_MAX];
+};
+
+/* Bytes of memory that a segment has beyond what was made real there; 0: as it should be. */
+uint64_t payload_find_stray(struct payload *payload, uint16_t number, struct payload_stray *ret_stray);
+/* They are holes again. */
+void payload_end_stray(struct payload *payload, uint16_t number);
+/* As processes' maps name the segment of a shard or worker. */
+void payload_label(const struct payload *payload, uint16_t number, char ret_label[PAYLOAD_LABEL_BYTES]);
 
 /* ---- page runs in a shard's segment ---- */
 

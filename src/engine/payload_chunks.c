@@ -53,8 +53,10 @@ bool payload_make_real(struct payload *payload, struct payload_segment *segment,
         return false;
     int status;
     commit_huge(segment, offset, bytes, &status);
-    if (status < 0)
+    if (status < 0) {
+        (void)segment_decommit(&segment->memory, offset, bytes); /* what huge pages took before */
         return false;
+    }
     for (uint32_t chunk = first; chunk < first + count; chunk++) {
         assert(!is_real(segment, chunk));
         atomic_store_explicit(&segment->real[chunk], 1, memory_order_relaxed);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside payload.c, payload_chunks.c and payload_runs.c. */
+/* Inside payload.c, payload_chunks.c, payload_runs.c and payload_stray.c. */
 #ifndef SRC_ENGINE_PAYLOAD_INTERNAL_H
 #define SRC_ENGINE_PAYLOAD_INTERNAL_H
 

@@ -196,5 +196,6 @@ void watch_tick(struct sheaf_run *run, struct process *processes)
         if (!process->killed)
             check_growth(run, worker, process, bytes);
     }
+    watch_stray(run, processes);
     memory_sample(run, resident);
 }

@@ -74,6 +74,9 @@ int watch_period_ms(const struct sheaf_run *run);
 /* It ended by itself with no row running: to be replaced, and nobody's fault. */
 bool process_ended_well(const struct sheaf_run *run, uint32_t worker, const struct process *process, int status);
 
+/* Payload memory that a process uses without having been given it goes back, and the process ends: stray.c. */
+void watch_stray(struct sheaf_run *run, struct process *processes);
+
 /* Looks at every process of the run once. */
 void watch_tick(struct sheaf_run *run, struct process *processes);
 

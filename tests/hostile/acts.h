@@ -30,6 +30,8 @@ enum act {
     ACT_STOP, /* SIGSTOP to itself */
     ACT_LEAK,
     ACT_LEAK_SLOWLY,
+    ACT_TOUCH_OWN,    /* holes of its own payload segment */
+    ACT_TOUCH_OTHERS, /* and, by reading, of others' */
     ACT_FLOOD_OUTPUT,
     ACT_FLOOD_SOCKET,
     /* broken contracts */

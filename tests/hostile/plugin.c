@@ -289,6 +289,10 @@ static int end_or_stay(enum act act)
     case ACT_LEAK_SLOWLY:
         leak(act == ACT_LEAK_SLOWLY);
         return 0;
+    case ACT_TOUCH_OWN:
+    case ACT_TOUCH_OTHERS:
+        touch_holes(act == ACT_TOUCH_OWN);
+        return 0;
     case ACT_FLOOD_OUTPUT:
         flood_output();
         return 0;

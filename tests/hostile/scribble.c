@@ -2,6 +2,7 @@
 #include "tests/hostile/scribble.h"
 
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -10,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { RANGES_MAX = 256, PAGE_BYTES = 4096, RANGE_BYTES_MAX = 8 << 20 };
+enum { RANGES_MAX = 256, PAGE_BYTES = 4096, RANGE_BYTES_MAX = 8 << 20, TOUCHED_BYTES = 64 << 20 };
 
 static struct range {
     char *from, *to;
@@ -25,15 +26,56 @@ static int by_size(const void *one, const void *other)
     return difference < 0 ? -1 : difference > 0;
 }
 
+static struct range payloads[RANGES_MAX]; /* of workers */
+static int payload_count;
+static struct range own_payload;
+
+static void note_payload(const char *line, const char *access, struct range range)
+{
+    if (strstr(line, "memfd:sheaf-worker-") == NULL || range.to - range.from < RANGE_BYTES_MAX)
+        return;
+    if (strcmp(access, "rw-s") == 0)
+        own_payload = range;
+    else if (payload_count < RANGES_MAX)
+        payloads[payload_count++] = range;
+}
+
+/* Every page but those that are there: 64 MiB of a segment from its middle on, where nothing is given out so early. */
+static void touch(const struct range *range, bool write)
+{
+    char *from = range->from + (range->to - range->from) / 2, *to = from + TOUCHED_BYTES;
+    for (char *page = from; page < to && page < range->to; page += PAGE_BYTES) {
+        if (write)
+            *(volatile char *)page = 1;
+        else
+            (void)*(volatile char *)page;
+    }
+}
+
+void touch_holes(int own)
+{
+    if (own)
+        touch(&own_payload, true);
+    for (int i = 0; !own && i < payload_count; i++)
+        touch(&payloads[i], false);
+    for (;;)
+        pause();
+}
+
 void scribble_prepare(void)
 {
     FILE *maps = fopen("/proc/self/maps", "re");
     char line[512], access[8];
     unsigned long from, to;
     range_count = 0;
-    while (maps != NULL && range_count < RANGES_MAX && fgets(line, sizeof line, maps) != NULL)
-        if (sscanf(line, "%lx-%lx %7s", &from, &to, access) == 3 && strcmp(access, "rw-s") == 0)
+    payload_count = 0;
+    while (maps != NULL && range_count < RANGES_MAX && fgets(line, sizeof line, maps) != NULL) {
+        if (sscanf(line, "%lx-%lx %7s", &from, &to, access) != 3)
+            continue;
+        note_payload(line, access, (struct range){(char *)from, (char *)to});
+        if (strcmp(access, "rw-s") == 0)
             ranges[range_count++] = (struct range){(char *)from, (char *)to};
+    }
     if (maps != NULL)
         fclose(maps);
     qsort(ranges, (size_t)range_count, sizeof ranges[0], by_size);

@@ -11,5 +11,7 @@ enum scribble_end { SCRIBBLE_ANSWERS, SCRIBBLE_CRASHES, SCRIBBLE_STAYS, SCRIBBLE
 
 void scribble_prepare(void);
 void scribble(unsigned how);
+/* Makes holes of payload memory real, of its own segment or of all others, and stays. */
+void touch_holes(int own);
 
 #endif

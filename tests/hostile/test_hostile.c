@@ -99,6 +99,13 @@ static void test_leaks(void **unused)
     check_act(&(struct play){0}, ACT_LEAK_SLOWLY, SHEAF_CLASS_OOM);
 }
 
+/* Who touches it is charged, not who it belongs to. */
+static void test_memory_that_was_not_given(void **unused)
+{
+    check_act(&(struct play){.row_timeout_ms = 4000}, ACT_TOUCH_OWN, SHEAF_CLASS_OOM);
+    check_act(&(struct play){.row_timeout_ms = 4000}, ACT_TOUCH_OTHERS, SHEAF_CLASS_OOM);
+}
+
 static void test_floods_the_socket(void **unused)
 {
     check_act(&(struct play){.row_timeout_ms = 500}, ACT_FLOOD_SOCKET, SHEAF_CLASS_TIMEOUT);
@@ -215,6 +222,7 @@ int main(void)
         cmocka_unit_test(test_crashes),
         cmocka_unit_test(test_deadlines),
         cmocka_unit_test(test_leaks),
+        cmocka_unit_test(test_memory_that_was_not_given),
         cmocka_unit_test(test_floods_the_socket),
         cmocka_unit_test(test_broken_contracts),
         cmocka_unit_test(test_harmless_tricks),

@@ -38,6 +38,28 @@ static struct value_ref value_at(const struct payload *payload, uint32_t worker,
         .kind = SHEAF_BYTES, .segment = payload_worker_segment(payload, worker), .offset = offset, .length = length};
 }
 
+/* A page that somebody touched where nothing was made real. */
+static void test_memory_that_nobody_gave(void **state)
+{
+    struct payload *payload = make();
+    struct payload_stray stray;
+    uint16_t number = payload_worker_segment(payload, 1);
+    char *memory = payload_segment(payload, number)->base;
+    assert_int_equal(payload_back(payload, 1, 3), 3);
+    assert_int_equal(payload_find_stray(payload, number, &stray), 0);
+    memory[5 * PAYLOAD_CHUNK_BYTES + 12345] = 1;
+    memory[15 * PAYLOAD_CHUNK_BYTES] = 1;
+    assert_true(payload_find_stray(payload, number, &stray) >= 2 * 4096);
+    assert_int_equal(stray.count, 2);
+    assert_int_equal(stray.chunks[0], 5);
+    assert_int_equal(stray.chunks[1], 15);
+    payload_end_stray(payload, number);
+    assert_int_equal(payload_find_stray(payload, number, &stray), 0);
+    assert_int_equal(stray.count, 0);
+    assert_int_equal(payload_real_bytes(payload), 3 * PAYLOAD_CHUNK_BYTES);
+    payload_destroy(payload);
+}
+
 static void test_runs_do_not_overlap(void **state)
 {
     (void)state;
@@ -219,6 +241,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_runs_do_not_overlap),
         cmocka_unit_test(test_runs_end_with_the_segment),
+        cmocka_unit_test(test_memory_that_nobody_gave),
         cmocka_unit_test(test_chunks_survive_their_owner),
         cmocka_unit_test(test_values_of_the_living_are_freed_by_their_owner),
         cmocka_unit_test(test_nothing_outside_is_believed),
