@@ -103,7 +103,8 @@ SHEAF_API int sheaf_program_filter(struct sheaf_program *program, const char *po
 SHEAF_API int sheaf_program_output(struct sheaf_program *program, const char *port, const char *file);
 
 /* Reads a program in the words of docs/PROGRAMS.md (YAML, of which JSON is a part). `name` is for messages. `overrides`
- * sets options of Calls, "call.option=value", and wins over the text. */
+ * sets options of Calls, "call.option=value", and wins over the text; with "?" before it, it is passed over where there
+ * is no such Call or option. */
 SHEAF_API int sheaf_program_parse(struct sheaf_program *program, const char *name, const char *text,
                                   size_t length_bytes, const char *const *overrides, size_t override_count,
                                   struct sheaf_error *error);

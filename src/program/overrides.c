@@ -148,13 +148,15 @@ static int check_value(const struct sheaf_option *option, const struct sheaf_opt
 
 int override_option(struct sheaf_program *program, const char *text, struct sheaf_error *error)
 {
+    bool where_there_is_one = text && *text == '?';
+    text += where_there_is_one;
     const char *equals = text ? strchr(text, '=') : NULL;
     if (!equals || equals == text)
         return program_error(error, SHEAF_E_USAGE, 0, "override \"%.200s\": write call.option=value", text ? text : "");
     const char *option_at;
     struct program_step *step = find_call(program, text, equals, &option_at);
     if (!step)
-        return fail_unknown_call(program, text, error);
+        return where_there_is_one ? 0 : fail_unknown_call(program, text, error);
     const char *name = memory_bytes(&program->memory, option_at, (size_t)(equals - option_at));
     char *value_text = memory_string(&program->memory, equals + 1);
     if (!name || !value_text)
@@ -166,6 +168,8 @@ int override_option(struct sheaf_program *program, const char *text, struct shea
                              step->call.operator_name);
     struct nearest nearest;
     const struct sheaf_option *option = find_option(op, name, &nearest);
+    if (!option && where_there_is_one)
+        return 0;
     if (!option)
         return program_error(error, SHEAF_E_USAGE, 0, "override \"%.200s\": operator \"%s\" has no option \"%s\"%s",
                              text, op->name, name, nearest_hint(&nearest));

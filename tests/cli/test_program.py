@@ -45,6 +45,9 @@ def check_usage(checks):
         file.write(TEXT_ONLY)
     expect(0, "check", checks.path("text.yaml"), "--ocr", "never")
     expect(2, "check", checks.path("text.yaml"), "--ocr", "never", "--lang", "deu", says='no Call "ocr"')
+    everywhere = {**os.environ, "SHEAF_LANG": "deu", "SHEAF_DPI": "100", "SHEAF_IMAGES": "jpeg"}
+    expect(0, "check", checks.path("text.yaml"), env=everywhere)
+    expect(2, "check", "documents", env={**everywhere, "SHEAF_DPI": "1"}, says="between 18 and 2400")
     expect(2, "check", "documents", "--dpi", "0", says='override "render.dpi=0": write a whole number between 18 and 2400')
     expect(2, "check", "documents", "--set", "text.ocr=seldom", says='override "text.ocr=seldom": choose one of auto|never|always')
     expect(2, "plan", "documents", "--format", "json", says="want text|dot")

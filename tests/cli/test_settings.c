@@ -111,7 +111,7 @@ static void documents_flags_become_overrides_and_set_wins(void **state)
     int status = read_words(&settings, environment, &error, "run", "documents", "--lang", "eng+deu", "--images", "none",
                             "--set", "ocr.lang=fra", NULL);
     assert_int_equal(status, 0);
-    assert_int_equal(settings_overrides(&settings, true, &overrides, &error), 0);
+    assert_int_equal(settings_overrides(&settings, &overrides, &error), 0);
     bool has_lang = false, has_format = false;
     for (size_t i = 0; i < overrides.count; i++) {
         has_lang |= strcmp(overrides.items[i], "ocr.lang=eng+deu") == 0;
@@ -125,7 +125,7 @@ static void documents_flags_become_overrides_and_set_wins(void **state)
 }
 
 /* How many overrides set `option`. */
-static size_t overrides_of(bool hints, const char *option, const char *set)
+static size_t overrides_of(const char *option, const char *set)
 {
     struct settings settings;
     struct text error = {0};
@@ -134,7 +134,7 @@ static size_t overrides_of(bool hints, const char *option, const char *set)
     size_t length = strlen(option), count = 0;
     assert_int_equal(
         read_words(&settings, environment, &error, "run", "documents", "--ocr", "never", "--set", set, NULL), 0);
-    assert_int_equal(settings_overrides(&settings, hints, &overrides, &error), 0);
+    assert_int_equal(settings_overrides(&settings, &overrides, &error), 0);
     for (size_t i = 0; i < overrides.count; i++)
         count += strncmp(overrides.items[i], option, length) == 0 && overrides.items[i][length] == '=';
     text_list_free(&overrides);
@@ -145,10 +145,9 @@ static size_t overrides_of(bool hints, const char *option, const char *set)
 /* Tesseract is not loaded where it is never used. That it is used all the same --set may say, with the last word. */
 static void what_only_saves_work_is_left_out_where_set_says_otherwise(void **state)
 {
-    assert_int_equal(overrides_of(true, "ocr.load", "measure.blank=dust"), 1);
-    assert_int_equal(overrides_of(false, "ocr.load", "measure.blank=dust"), 0);
-    assert_int_equal(overrides_of(true, "ocr.load", "text.ocr=always"), 0);
-    assert_int_equal(overrides_of(true, "text.ocr", "text.ocr=always"), 2);
+    assert_int_equal(overrides_of("?ocr.load", "measure.blank=dust"), 1);
+    assert_int_equal(overrides_of("?ocr.load", "text.ocr=always"), 0);
+    assert_int_equal(overrides_of("text.ocr", "text.ocr=always"), 2);
 }
 
 static void a_password_file_becomes_a_list_for_every_call_that_opens(void **state)
@@ -159,12 +158,12 @@ static void a_password_file_becomes_a_list_for_every_call_that_opens(void **stat
     const char *environment[] = {NULL};
     write_file("one\r\n\ntwo words\nthree");
     assert_int_equal(read_words(&settings, environment, &error, "run", "documents", "--passwords", file_path, NULL), 0);
-    assert_int_equal(settings_overrides(&settings, true, &overrides, &error), 0);
+    assert_int_equal(settings_overrides(&settings, &overrides, &error), 0);
     assert_int_equal(overrides.count, 4);
     assert_string_equal(overrides.items[0], "open.passwords=one,two words,three");
     text_list_free(&overrides);
     write_file("a,b\n");
-    assert_int_equal(settings_overrides(&settings, true, &overrides, &error), SHEAF_E_USAGE);
+    assert_int_equal(settings_overrides(&settings, &overrides, &error), SHEAF_E_USAGE);
     assert_non_null(strstr(error.data, "comma"));
     text_free(&error);
     text_list_free(&overrides);

@@ -118,10 +118,11 @@ static void test_overrides(void **state)
     const char *text =
         "sources: {s: i64}\noutputs: x\nsteps:\n- {call: a.b, op: flaky, in: s, out: y, with: {at: [1], tag: t}}\n"
         "- {call: r, op: range, in: y, out: x}\n";
-    const char *const overrides[] = {"a.b.at=2,-3", "a.b.tag=a=b", "r.stream=true", "r.cap=7", "r.cap=8"};
+    const char *const overrides[] = {"a.b.at=2,-3", "a.b.tag=a=b", "r.stream=true", "r.cap=7",
+                                     "?r.cap=8",    "?q.cap=1",    "?r.cup=1"};
     struct sheaf_plan *plan;
     struct sheaf_error error;
-    assert_int_equal(try_compile(registry, text, overrides, 5, &plan, &error), 0);
+    assert_int_equal(try_compile(registry, text, overrides, 7, &plan, &error), 0);
     const struct sheaf_option_value *flaky = plan->calls[find_call(plan, "a.b")].options;
     const struct sheaf_option_value *range = plan->calls[find_call(plan, "r")].options;
     assert_true(flaky[0].count == 2 && flaky[0].i64s[0] == 2 && flaky[0].i64s[1] == -3);
@@ -139,10 +140,12 @@ static void test_overrides(void **state)
         {"a.b.at=1,x", "separated by commas"},
         {"r.stream=1", "true or false"},
         {"=", "call.option=value"},
+        {"?r.cap=x", "takes a whole number"},
     };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         assert_int_equal(try_compile(registry, text, &wrong[i].override, 1, &plan, &error), SHEAF_E_USAGE);
-        if (!strstr(error.message, wrong[i].says) || !strstr(error.message, wrong[i].override))
+        if (!strstr(error.message, wrong[i].says) ||
+            !strstr(error.message, wrong[i].override + (wrong[i].override[0] == '?')))
             fail_msg("\"%s\" does not say: %s", error.message, wrong[i].says);
     }
 }

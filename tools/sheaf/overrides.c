@@ -10,11 +10,12 @@
 enum form {
     AS_IT_IS,
     UNLESS_NONE,   /* an option that counts only when there are images at all */
-    WHEN_NEVER,    /* a hint: an option that is false when something is never to be done */
+    WHEN_NEVER,    /* an option that is false, to save work, when something is never to be done */
     LINES_OF_FILE, /* the flag names a file: its lines become a list */
 };
 
-/* One flag may set options of several Calls; a document is opened by every Call that reads its pages. */
+/* One flag may set options of several Calls; a document is opened by every Call that reads its pages. The first is what
+ * the flag is for; the others, with a `?`, a pipeline may be without. */
 static const struct {
     enum setting_id setting;
     enum form form;
@@ -22,14 +23,14 @@ static const struct {
 } sugar[] = {
     {SETTING_LANG, AS_IT_IS, "ocr.lang"},
     {SETTING_OCR, AS_IT_IS, "text.ocr"},
-    {SETTING_OCR, WHEN_NEVER, "ocr.load"},
+    {SETTING_OCR, WHEN_NEVER, "?ocr.load"},
     {SETTING_IMAGES, AS_IT_IS, "text.images"},
-    {SETTING_IMAGES, UNLESS_NONE, "encode.format"},
+    {SETTING_IMAGES, UNLESS_NONE, "?encode.format"},
     {SETTING_DPI, AS_IT_IS, "render.dpi"},
     {SETTING_PASSWORDS, LINES_OF_FILE, "open.passwords"},
-    {SETTING_PASSWORDS, LINES_OF_FILE, "text.passwords"},
-    {SETTING_PASSWORDS, LINES_OF_FILE, "scan.passwords"},
-    {SETTING_PASSWORDS, LINES_OF_FILE, "render.passwords"},
+    {SETTING_PASSWORDS, LINES_OF_FILE, "?text.passwords"},
+    {SETTING_PASSWORDS, LINES_OF_FILE, "?scan.passwords"},
+    {SETTING_PASSWORDS, LINES_OF_FILE, "?render.passwords"},
 };
 
 /* The lines of a file, with commas between them, as overrides write lists. */
@@ -68,6 +69,7 @@ static bool is_set_otherwise(const struct settings *settings, enum setting_id se
             continue;
         for (size_t at = 0; at < settings->overrides.count; at++) {
             const char *text = settings->overrides.items[at];
+            text += *text == '?';
             if (strncmp(text, sugar[i].call_option, length) == 0 && text[length] == '=')
                 return true;
         }
@@ -75,25 +77,26 @@ static bool is_set_otherwise(const struct settings *settings, enum setting_id se
     return false;
 }
 
-static bool says_nothing(const struct settings *settings, size_t index, bool hints)
+static bool says_nothing(const struct settings *settings, size_t index)
 {
     const char *value = settings_text(settings, sugar[index].setting);
     if (!settings_given(settings, sugar[index].setting))
         return true;
     if (sugar[index].form == WHEN_NEVER)
-        return !hints || strcmp(value, "never") != 0 || is_set_otherwise(settings, sugar[index].setting);
+        return strcmp(value, "never") != 0 || is_set_otherwise(settings, sugar[index].setting);
     return sugar[index].form == UNLESS_NONE && strcmp(value, "none") == 0;
 }
 
-int settings_overrides(const struct settings *settings, bool hints, struct text_list *ret_overrides, struct text *error)
+int settings_overrides(const struct settings *settings, struct text_list *ret_overrides, struct text *error)
 {
     for (size_t i = 0; i < sizeof sugar / sizeof *sugar; i++) {
         const char *value = settings_text(settings, sugar[i].setting);
-        if (says_nothing(settings, i, hints))
+        if (says_nothing(settings, i))
             continue;
         struct text line = {0};
         int status = 0;
-        text_addf(&line, "%s=", sugar[i].call_option);
+        bool everywhere = settings->values[sugar[i].setting].origin < FROM_FLAG && sugar[i].call_option[0] != '?';
+        text_addf(&line, "%s%s=", everywhere ? "?" : "", sugar[i].call_option);
         if (sugar[i].form == LINES_OF_FILE)
             status = add_lines(value, &line, error);
         else if (sugar[i].form == WHEN_NEVER)

@@ -83,44 +83,26 @@ static int read_text(const char *path, struct text *ret_text)
     return status;
 }
 
-/* 0; SHEAF_E_USAGE with a line in `unread`; another status with one in `error`. */
-static int parse(const struct pipeline *pipeline, const struct settings *settings, const struct text *text, bool hints,
-                 struct sheaf_program **ret_program, struct text *unread, struct sheaf_error *error)
-{
-    struct sheaf_program *program = NULL;
-    struct text_list overrides = {0};
-    int status = settings_overrides(settings, hints, &overrides, unread);
-    if (status == 0)
-        status = sheaf_program_create(pipeline->registry, &program);
-    if (status == 0)
-        status = sheaf_program_parse(program, pipeline->path.data, text_string(text), text->length,
-                                     (const char *const *)overrides.items, overrides.count, error);
-    text_list_free(&overrides);
-    if (status == 0)
-        *ret_program = program;
-    else
-        sheaf_program_destroy(program);
-    return status;
-}
-
 static int compile(struct pipeline *pipeline, const struct settings *settings, const struct text *text)
 {
     struct sheaf_error error = SHEAF_ERROR_INIT;
     struct sheaf_program *program = NULL;
+    struct text_list overrides = {0};
     struct text unread = {0};
-    int status = parse(pipeline, settings, text, true, &program, &unread, &error);
-    if (status < 0 && unread.length == 0) { /* perhaps for a hint that this pipeline has no Call for */
-        error = (struct sheaf_error)SHEAF_ERROR_INIT;
-        status = parse(pipeline, settings, text, false, &program, &unread, &error);
-    }
-    if (unread.length > 0) {
+    if (settings_overrides(settings, &overrides, &unread) < 0) {
         complain("%s", text_string(&unread));
         text_free(&unread);
+        text_list_free(&overrides);
         return EXIT_USAGE;
     }
+    int status = sheaf_program_create(pipeline->registry, &program);
+    if (status == 0)
+        status = sheaf_program_parse(program, pipeline->path.data, text_string(text), text->length,
+                                     (const char *const *)overrides.items, overrides.count, &error);
     if (status == 0)
         status = sheaf_program_compile(program, &pipeline->plan, &error);
     sheaf_program_destroy(program);
+    text_list_free(&overrides);
     return status == 0 ? EXIT_OK : complain_error(pipeline->path.data, status, &error);
 }
 

@@ -101,10 +101,9 @@ double settings_seconds(const struct settings *settings, enum setting_id id);
 /* Are so many failures among so many sources allowed? */
 bool settings_failures_allowed(const struct settings *settings, uint64_t failures, uint64_t inputs);
 
-/* Overrides of the pipeline's Calls, "call.option=value": those of the documents flags that were given, then --set.
- * `hints`: also what follows from a flag and only saves work, for pipelines that have the Call; not where --set says
- * otherwise. 0, or SHEAF_E_USAGE with one line in `error` when a file that a flag names cannot be read. */
-int settings_overrides(const struct settings *settings, bool hints, struct text_list *ret_overrides,
-                       struct text *error);
+/* Overrides of the pipeline's Calls, "call.option=value": those of the documents flags that were given, then --set. A
+ * flag wants a Call that it is for; the environment and the settings file are for all pipelines, and count where there
+ * is one. 0, or SHEAF_E_USAGE with one line in `error` when a file that a flag names cannot be read. */
+int settings_overrides(const struct settings *settings, struct text_list *ret_overrides, struct text *error);
 
 #endif
