@@ -125,7 +125,7 @@ static int threshold_plan(const struct sheaf_image *in, const struct sheaf_image
                           uint32_t fixed, struct sheaf_kernel_plan *plan)
 {
     struct threshold_args args = {plane_view(in), out->data, out->stride_bytes, threshold, fixed, 0};
-    return plan_append(plan, FUNCTION_threshold, &args, in->width, in->height);
+    return plan_append(plan, FUNCTION_threshold, &args, (in->width + WIDE_BYTES - 1) / WIDE_BYTES, in->height);
 }
 
 int sheaf_plan_threshold(const struct sheaf_image *in, const struct sheaf_image *out, uint32_t threshold,

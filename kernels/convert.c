@@ -107,6 +107,7 @@ int sheaf_plan_convert(const struct sheaf_image *in, const struct sheaf_image *o
     if (in->format != out->format)
         return plan_append(plan, FUNCTION_convert, &args, in->width, in->height);
     for (uint32_t i = 0, count = copy_planes(&args, planes); i < count && status == 0; i++)
-        status = plan_append(plan, FUNCTION_copy, &planes[i], planes[i].row_bytes, planes[i].rows);
+        status = plan_append(plan, FUNCTION_copy, &planes[i], (planes[i].row_bytes + WIDE_BYTES - 1) / WIDE_BYTES,
+                             planes[i].rows);
     return status;
 }

@@ -78,8 +78,11 @@ DEVICE_FUNCTION(copy, struct copy_args)
 {
     EACH_THREAD
     {
-        if (PIXEL_X < args.row_bytes && PIXEL_Y < args.rows)
-            args.out[PIXEL_Y * args.out_stride + PIXEL_X] = args.in[PIXEL_Y * args.in_stride + PIXEL_X];
+        uint32_t x = WIDE_BYTES * PIXEL_X, y = PIXEL_Y;
+        if (x >= args.row_bytes || y >= args.rows)
+            continue;
+        struct sixteen loaded = load_sixteen(args.in + y * args.in_stride, x, args.row_bytes);
+        store_bytes(args.out + y * args.out_stride, x, args.row_bytes, 16, &loaded);
     }
 }
 

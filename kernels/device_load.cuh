@@ -91,17 +91,20 @@ KERNEL void store_bytes(uint8_t *row, uint32_t x, uint32_t bytes, uint32_t count
     uint64_t high = (uint64_t)stored->words[3] << 32 | stored->words[2];
 #if defined(__CUDA_ARCH__)
     uint32_t place = (uint32_t)(uintptr_t)at;
-    bool whole = place % count == 0 && x + count <= bytes;
-    if (whole && count == 16) {
+    bool whole = x + count <= bytes;
+    if (whole && count == 16 && place % 16 == 0) {
         *(uint4 *)at = make_uint4(stored->words[0], stored->words[1], stored->words[2], stored->words[3]);
         return;
     }
-    if (whole && count == 8) {
+    if (whole && count == 8 && place % 8 == 0) {
         *(uint2 *)at = make_uint2(stored->words[0], stored->words[1]);
         return;
     }
-    if (whole && count == 4) {
-        *(unsigned *)at = stored->words[0];
+    if (whole && count % 4 == 0 && place % 4 == 0) {
+        UNROLL
+        for (uint32_t i = 0; i < 4; i++)
+            if (4 * i < count)
+                ((unsigned *)at)[i] = stored->words[i];
         return;
     }
 #endif
@@ -139,6 +142,22 @@ KERNEL uint32_t bytes_at_most(const struct sixteen *loaded, uint32_t most)
 #endif
     }
     return count;
+}
+
+/* 255 for those above, 0 for the others. */
+KERNEL void bytes_above(struct sixteen *loaded, uint32_t threshold)
+{
+    UNROLL
+    for (uint32_t i = 0; i < 4; i++) {
+#if defined(__CUDA_ARCH__)
+        loaded->words[i] = __vcmpgtu4(loaded->words[i], threshold * 0x01010101u);
+#else
+        uint32_t above = 0;
+        for (uint32_t j = 0; j < 4; j++)
+            above |= (BYTE_OF(*loaded, 4 * i + j) > threshold ? 255u : 0u) << 8 * j;
+        loaded->words[i] = above;
+#endif
+    }
 }
 
 /* A run of bytes: those before its first aligned sixteen, and how many of these it has. */

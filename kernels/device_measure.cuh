@@ -106,9 +106,12 @@ DEVICE_FUNCTION(threshold, struct threshold_args)
 {
     EACH_THREAD
     {
-        uint32_t x = PIXEL_X, y = PIXEL_Y, threshold = args.threshold ? *args.threshold : args.fixed;
-        if (x < args.in.width && y < args.in.height)
-            args.out[y * args.out_stride + x] = args.in.data[y * args.in.stride + x] > threshold ? 255 : 0;
+        uint32_t x = WIDE_BYTES * PIXEL_X, y = PIXEL_Y, threshold = args.threshold ? *args.threshold : args.fixed;
+        if (x >= args.in.width || y >= args.in.height)
+            continue;
+        struct sixteen loaded = load_sixteen(args.in.data + y * args.in.stride, x, args.in.width);
+        bytes_above(&loaded, threshold);
+        store_bytes(args.out + y * args.out_stride, x, args.in.width, 16, &loaded);
     }
 }
 

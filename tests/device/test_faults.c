@@ -57,6 +57,16 @@ static void test_sticky_faults(void **state)
     fails(4, -ETIME, DEVICE_FAULT_DEADLINE, "CUDA_ERROR_LAUNCH_TIMEOUT", false);
 }
 
+/* A result that this version does not know is the work's if it comes of waiting for it, and else the call's. */
+static void test_a_fault_without_a_name(void **state)
+{
+    struct device *device = open_device(7);
+    uint64_t bytes;
+    assert_int_equal(launch_and_wait(device), -EFAULT);
+    assert_int_equal(device_free_bytes(device, &bytes), -EINVAL);
+    device_close(device);
+}
+
 /* Less memory than wished is no fault: the pool is smaller. */
 static void test_memory_that_is_short(void **state)
 {
@@ -96,6 +106,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sticky_faults),
+        cmocka_unit_test(test_a_fault_without_a_name),
         cmocka_unit_test(test_memory_that_is_short),
         cmocka_unit_test(test_a_device_that_does_not_open),
         cmocka_unit_test(test_self_test),

@@ -6,8 +6,8 @@ import re
 import subprocess
 import sys
 
-WIDE = ("gray", "histogram", "reduce", "resize_few", "skew_strips")
-IN_REGISTERS = ("gray", "histogram", "reduce", "skew_strips", "skew_scores")
+WIDE = ("copy", "gray", "histogram", "reduce", "resize_few", "skew_strips", "threshold")
+IN_REGISTERS = ("copy", "gray", "histogram", "reduce", "skew_strips", "skew_scores", "threshold")
 
 run = subprocess.run([sys.argv[1], "-sass", sys.argv[2]], capture_output=True, text=True, check=True)
 code = dict(part.split("\n", 1) for part in re.split(r"Function : sheaf_", run.stdout)[1:])
