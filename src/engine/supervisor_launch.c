@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Starting the process of a worker number. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "engine/greet.h"
+#include "engine/place.h"
+#include "engine/supervisor_internal.h"
+
+/* A process whose death nobody would be told of is ended here and now. */
+static void bury_unwatched(struct process *process)
+{
+    int status;
+    long cpu_us;
+    child_kill(&process->child, SIGKILL);
+    child_reap(&process->child, &status, &cpu_us);
+    child_close(&process->child);
+    process->phase = PHASE_NONE;
+}
+
+static int spawn_process(const struct sheaf_run *run, uint32_t worker, const cpu_set_t *cores, struct child *ret_child)
+{
+    uint32_t device = run->workers[worker].device;
+    char *visible = device != TOPO_NONE ? devices_visible(run->devices->found[device].ordinal) : NULL;
+    struct child_options options = {
+        .path = run->engine->worker_path, .mode = "--attach", .cores = cores, .devices = visible};
+    int result = device != TOPO_NONE && !visible ? -ENOMEM : child_spawn(&options, ret_child);
+    free(visible);
+    return result;
+}
+
+static int start_process(struct supervisor *supervisor, uint32_t worker)
+{
+    struct sheaf_run *run = supervisor->run;
+    struct process *process = &supervisor->processes[worker];
+    cpu_set_t cores;
+    bool kept = place_worker_cores(run, worker, &cores);
+    payload_back(run->payload, worker, FIRST_CHUNKS);
+    struct greeting greeting;
+    int result = greet_prepare(run, worker, &greeting);
+    if (result < 0)
+        return result;
+    struct message_worker attached = {
+        .message.kind = MESSAGE_ATTACHED, .worker = worker, .generation = process->generation + 1};
+    result = supervisor_tell_shards(supervisor, &attached);
+    if (result == 0)
+        result = spawn_process(run, worker, kept ? &cores : NULL, &process->child);
+    if (result < 0) {
+        free(greeting.chunks);
+        return result;
+    }
+    atomic_store_explicit(&process->pid, process->child.pid, memory_order_relaxed);
+    process->phase = PHASE_STARTING;
+    process->generation++;
+    process->killed = process->idle = false;
+    process->fault = DEVICE_FAULT_NONE;
+    process->base_bytes = 0;
+    process->stopped_ticks = 0;
+    process->least_ticks = 0;
+    process->end = WORKER_CRASHED;
+    process->line_bytes = 0;
+    result = greet_send(run, worker, process->generation, process->child.socket, &greeting);
+    if (result < 0)
+        child_kill(&process->child, SIGKILL); /* its death reports it */
+    result = supervisor_listen(supervisor, process->child.pidfd, HEARD_DEATH, worker);
+    if (result == 0)
+        result = supervisor_listen(supervisor, process->child.socket, HEARD_SOCKET, worker);
+    if (result == 0)
+        result = supervisor_listen(supervisor, process->child.output, HEARD_OUTPUT, worker);
+    if (result < 0)
+        bury_unwatched(process);
+    return result;
+}
+
+void supervisor_launch(struct supervisor *supervisor, uint32_t worker)
+{
+    int result = start_process(supervisor, worker);
+    if (result == 0)
+        return;
+    char line[512];
+    snprintf(line, sizeof line, "cannot start a worker: %s: %s; set SHEAF_WORKER to the worker program",
+             supervisor->run->engine->worker_path, sheaf_status_text(result));
+    supervisor_give_up(supervisor, SHEAF_E_ENVIRONMENT, line);
+}
