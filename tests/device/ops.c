@@ -6,6 +6,7 @@
  *     device_mix   text -> bytes   as many bytes, mixed with the root's index; more device memory than it says
  *     device_pry   text -> i64     the same, if the sandbox keeps it from files, sockets, processes and new code
  *     device_crash text -> i64     the sum of its bytes; on device 0 a z kills a process that has run others
+ *     device_either text -> i64    the sum of its bytes, on a device or by a row in place
  *     device_stray text -> i64     fetches from memory that is none of the device's
  *     make_tensor  i64 -> tensor   of one of five shapes, on the CPU
  *     device_shapes tensor -> i64  the sum of its bytes, if all rows of the batch are of one shape
@@ -78,6 +79,16 @@ static int sum_finish(void *cookie, const struct sheaf_batch *batch, char *messa
     }
     free(sums);
     return 0;
+}
+
+static int sum_row(void *cookie, const struct sheaf_row *row, char *message)
+{
+    const struct state *state = cookie;
+    const unsigned char *text = row->inputs[0].data;
+    struct sheaf_value value = {.kind = SHEAF_I64};
+    for (uint64_t at = 0; at < row->inputs[0].length_bytes; at++)
+        value.i64 += text[at];
+    return state->host->answer(row, &value, 1);
 }
 
 static int crash_run(void *cookie, const struct sheaf_batch *batch, char *message)
@@ -256,6 +267,20 @@ static const struct sheaf_operator operators[] = {
      .finish_batch = sum_finish},
     {.size = sizeof(struct sheaf_operator),
      .flags = SHEAF_OPERATOR_BATCH | SHEAF_OPERATOR_DEVICE,
+     .name = "device_either",
+     .version = "1",
+     .summary = "sums bytes on a device or not",
+     .inputs = text,
+     .outputs = sum,
+     .input_count = 1,
+     .output_count = 1,
+     .open = open_state,
+     .close = close_state,
+     .run = sum_row,
+     .run_batch = sum_run,
+     .finish_batch = sum_finish},
+    {.size = sizeof(struct sheaf_operator),
+     .flags = SHEAF_OPERATOR_BATCH | SHEAF_OPERATOR_DEVICE,
      .name = "device_stray",
      .version = "1",
      .summary = "fetches what it must not",
@@ -298,7 +323,7 @@ SHEAF_API const struct sheaf_plugin *sheaf_plugin(uint32_t host_abi);
 const struct sheaf_plugin *sheaf_plugin(uint32_t host_abi)
 {
     static const struct sheaf_operator *const table[] = {&operators[0], &operators[1], &operators[2], &operators[3],
-                                                         &operators[4], &operators[5], &operators[6]};
+                                                         &operators[4], &operators[5], &operators[6], &operators[7]};
     static const struct sheaf_plugin plugin = {.size = sizeof plugin,
                                                .abi = SHEAF_OPERATOR_ABI,
                                                .name = "device_test",

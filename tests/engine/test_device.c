@@ -199,6 +199,39 @@ static void test_pools(void **state)
     assert_int_equal(answers.ok, ROOTS);
 }
 
+/* An operator that can do without a device: where there is none its Call is an ordinary one of the Pool it names, and
+ * on one it takes the rows that do not fit there. */
+static void test_either(void **state)
+{
+    static const char program[] =
+        "sources: {s: i64}\noutputs: [y]\nsteps:\n- {call: b, op: blob, in: s, out: t, pool: p}\n"
+        "- {call: d, op: device_either, in: t, out: y, pool: p%s}\n";
+    struct bed *bed = *state;
+    struct answers answers;
+    int64_t numbers[ROOTS];
+    char text[sizeof program + 16];
+    make_numbers(numbers);
+    numbers[30] = 7000000;
+    set_number("SHEAF_FAKE_CUDA_DEVICES", 1);
+    for (int way = 0; way < 3; way++) { /* on a device, on the host, on the CPU beside a device that is no use */
+        bed->device = way == 1 ? "host" : "cuda";
+        snprintf(text, sizeof text, program, way == 2 ? ", place: cpu" : "");
+        setenv("SHEAF_FAKE_CUDA_ERRORS", way == 2 ? "*:cuLaunchKernel:1+:700" : "", 1);
+        run_numbers(bed, text, numbers, &answers);
+        assert_int_equal(answers.ok, ROOTS);
+        assert_int_equal(bed_number(bed, NULL, "workers"), way == 0 ? 2 + 1 : 2);
+        assert_int_equal(bed_number(bed, NULL, "worker_deaths"), 0);
+    }
+    bed->device = "auto";
+    bed_listen(bed, "goes on on the host");
+    snprintf(text, sizeof text, program, "");
+    setenv("SHEAF_FAKE_CUDA_ERRORS", "*:cuLaunchKernel:2+:214", 1);
+    assert_int_equal(truncate(state_path, 0), 0);
+    run_numbers(bed, text, numbers, &answers);
+    assert_int_equal(answers.ok, ROOTS);
+    assert_int_equal(bed_heard(bed, "goes on on the host"), 1);
+}
+
 /* Where everything would be on two sockets with four GPUs each: a driver of a device on its socket, and nobody else on
  * its core. */
 static void test_placement(void **state)
@@ -510,7 +543,7 @@ static void run_some(struct bed *bed, int64_t number, int count)
 {
     for (int i = 0; i < count; i++)
         assert_int_equal(bed_submit(bed, &number, 1), 0);
-    while (count > 0) {
+    for (; count > 0; count--) {
         struct sheaf_event event = bed_next(bed);
         struct sheaf_result_info info = {.size = sizeof info};
         assert_int_equal(event.kind, SHEAF_EVENT_ROOT);
@@ -518,7 +551,6 @@ static void run_some(struct bed *bed, int64_t number, int count)
         assert_int_equal(info.status, SHEAF_ROOT_OK);
         assert_int_equal(bed_item(event.result, 0, 0).value.i64, number * letter_of(number));
         sheaf_result_acknowledge(event.result);
-        count--;
     }
 }
 
@@ -743,6 +775,7 @@ int main(void)
         TEST(test_chosen_devices),
         TEST(test_place),
         TEST(test_pools),
+        TEST(test_either),
         TEST(test_placement),
         TEST(test_no_driver),
         TEST(test_delays),
