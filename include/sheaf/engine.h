@@ -204,6 +204,18 @@ struct sheaf_progress {
 };
 SHEAF_API int sheaf_run_progress(const struct sheaf_run *run, struct sheaf_progress *ret_progress);
 
+struct sheaf_call_progress {
+    uint32_t size;
+    uint32_t running;       /* rows in operators now */
+    const char *name;       /* the program's; as long as the run */
+    uint64_t waiting, done; /* rows that are known and neither run nor done; rows that are done, or never will be run */
+    uint64_t failed;        /* of those that are done */
+    uint64_t oldest_us;     /* how long the row that runs longest has been running, by what its worker says */
+};
+/* Of Call number `call`, from 0 on; -ENOENT when the program has no more. */
+SHEAF_API int sheaf_run_call_progress(const struct sheaf_run *run, uint32_t call,
+                                      struct sheaf_call_progress *ret_progress);
+
 /* The run's ledger as a JSON object (docs/OUTPUTS.md, run.json): per Domain and output, per Call, batches, memory, CPU
  * by process kind. Free with free(). Exact once END was polled. */
 SHEAF_API int sheaf_run_ledger(const struct sheaf_run *run, char **ret_json);

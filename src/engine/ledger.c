@@ -80,6 +80,41 @@ int sheaf_run_progress(const struct sheaf_run *run, struct sheaf_progress *ret_p
     return 0;
 }
 
+/* What workers' pages say of rows of one Call that run. */
+static void look_at_rows(const struct sheaf_run *run, uint32_t call, struct sheaf_call_progress *progress)
+{
+    uint64_t now_ns = clock_now_ns();
+    for (uint32_t worker = 0; worker < run->worker_count; worker++) {
+        const struct claim_page *page = &run->workers[worker].lane.claims;
+        for (uint32_t i = 0; i < page->row_count; i++) {
+            struct claim_row row = claim_page_read(page, i);
+            struct dispatch dispatch;
+            uint32_t shard = row.grain / run->slots_per_shard;
+            if (row.state != CLAIM_RUNNING || shard >= run->shard_count ||
+                dispatch_copy(&run->shards[shard]->board.dispatches, row.grain, &dispatch) < 0 ||
+                dispatch.number != row.number || dispatch.call != call)
+                continue;
+            uint64_t ran_us = row.since_ns < now_ns ? (now_ns - row.since_ns) / 1000 : 0;
+            progress->running++;
+            progress->oldest_us = ran_us > progress->oldest_us ? ran_us : progress->oldest_us;
+        }
+    }
+}
+
+int sheaf_run_call_progress(const struct sheaf_run *run, uint32_t call, struct sheaf_call_progress *ret_progress)
+{
+    if (call >= run->plan->call_count)
+        return -ENOENT;
+    struct lineage_call_counts sum = sum_call(run, call);
+    struct sheaf_call_progress progress = {
+        .size = sizeof progress, .name = run->plan->calls[call].name, .done = sum.sealed, .failed = sum.failed};
+    look_at_rows(run, call, &progress);
+    uint64_t over = progress.done + progress.running; /* of different moments */
+    progress.waiting = sum.grains > over ? sum.grains - over : 0;
+    *ret_progress = progress;
+    return 0;
+}
+
 /* ---- JSON ---- */
 
 static void put(json_t *object, const char *name, uint64_t value)

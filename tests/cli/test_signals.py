@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_signals.py SHEAF MAKE_SAMPLES: a run that is interrupted, terminated or killed, and one that finds another at
+"""test_signals.py SHEAF MAKE_SAMPLES: a run that is interrupted, terminated, killed or asked, and one that finds another at
 work in its output folder. Whatever happened, the same command finishes the tree, byte for byte as if nothing had."""
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -107,6 +108,22 @@ def check_signals(checks, name, folder, whole, signals, wanted):
     check_finished(checks, name, folder, tree, whole, done)
 
 
+def check_state(checks, folder, whole):
+    """SIGUSR1 asks how it is going, as often as one likes, and changes nothing."""
+    tree = checks.path("asked")
+    with start(checks, folder, tree) as process:
+        for _ in range(4):
+            process.send_signal(signal.SIGUSR1)
+            time.sleep(0.05)
+        said = process.communicate()[1].decode()
+    checks.expect(process.returncode == 0, f"asked: exit {process.returncode}: {said}")
+    calls = re.findall(r"^sheaf:   (\S+): \d+ done.*, \d+ running.*, \d+ waiting$", said, re.MULTILINE)
+    checks.expect(re.search(r"^sheaf: \d+ of \d+\+? documents", said, re.MULTILINE) is not None, f"asked: said {said}")
+    checks.expect("1 workers, memory" in said and "open" in calls and "text" in calls, f"asked: said {said}")
+    difference = tool.difference(whole, documents_of(tree))
+    checks.expect(difference is None, f"asked: {difference}")
+
+
 def check_lock(checks, folder):
     """Two runs never share an output folder: the second says so, and leaves the first alone."""
     tree = checks.path("locked")
@@ -126,6 +143,7 @@ def main():
     checks.expect(whole_run.returncode == 0, f"whole: exit {whole_run.returncode}: {whole_run.stderr}")
     whole = documents_of(checks.path("whole"))
     checks.expect(len(whole) == 2 * DOCUMENTS, f"whole: {len(whole)} files")
+    check_state(checks, folder, whole)
     check_signals(checks, "once", folder, whole, [signal.SIGINT], 130)
     check_signals(checks, "twice", folder, whole, [signal.SIGINT, signal.SIGINT], 130)
     check_signals(checks, "terminated", folder, whole, [signal.SIGTERM], 143)

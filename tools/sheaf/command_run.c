@@ -316,10 +316,23 @@ void run_pump_tree(struct run *run)
 
 /* ---- signals and the loop ---- */
 
+static struct progress_state state_of(struct run *run)
+{
+    struct progress_state state = {.counts = &run->counts, .input_ended = run->input_ended, .now_seconds = now(run)};
+    state.engine.size = sizeof state.engine;
+    sheaf_run_progress(run->run, &state.engine);
+    return state;
+}
+
 static void pump_signals(struct run *run)
 {
     int number;
     while ((number = signals_next()) != 0) {
+        if (number == SIGNAL_STATE) {
+            struct progress_state state = state_of(run);
+            progress_tell(&run->progress, &state, run->run);
+            continue;
+        }
         progress_break(&run->progress);
         if (number == SIGNAL_TERMINATE || run->interrupted) {
             run->exit_code = number == SIGNAL_TERMINATE ? EXIT_TERMINATED : EXIT_INTERRUPTED;
@@ -338,10 +351,9 @@ static void pump_signals(struct run *run)
 
 static void show_progress(struct run *run, bool at_end)
 {
-    struct progress_state state = {.counts = &run->counts, .input_ended = run->input_ended, .now_seconds = now(run)};
-    state.engine.size = sizeof state.engine;
-    if (run->progress.form == PROGRESS_NONE || sheaf_run_progress(run->run, &state.engine) < 0)
+    if (run->progress.form == PROGRESS_NONE)
         return;
+    struct progress_state state = state_of(run);
     progress_show(&run->progress, &state, at_end);
 }
 

@@ -127,6 +127,35 @@ void progress_show(struct progress *progress, const struct progress_state *state
         progress_break(progress);
 }
 
+static void say_call(const struct sheaf_call_progress *call, struct text *lines)
+{
+    text_addf(lines, "sheaf:   %s: %llu done", call->name, (unsigned long long)call->done);
+    if (call->failed > 0)
+        text_addf(lines, " (%llu failed)", (unsigned long long)call->failed);
+    text_addf(lines, ", %u running", call->running);
+    if (call->running > 0)
+        text_addf(lines, " (for up to %.1f s)", (double)call->oldest_us / 1e6);
+    text_addf(lines, ", %llu waiting\n", (unsigned long long)call->waiting);
+}
+
+void progress_tell(struct progress *progress, const struct progress_state *state, const struct sheaf_run *run)
+{
+    struct text lines = {0};
+    struct sheaf_call_progress call = {.size = sizeof call};
+    char since[64];
+    say_duration(state->now_seconds, since, sizeof since);
+    text_adds(&lines, "sheaf: ");
+    say_counts(state, &lines);
+    text_addf(&lines, "\nsheaf:   %s, %u workers, memory %llu MiB for values (%llu MiB at most in all)\n", since,
+              state->engine.workers, (unsigned long long)(state->engine.memory_bytes >> 20),
+              (unsigned long long)(state->engine.memory_peak_bytes >> 20));
+    for (uint32_t number = 0; sheaf_run_call_progress(run, number, &call) == 0; number++)
+        say_call(&call, &lines);
+    progress_break(progress);
+    fputs(text_string(&lines), stderr);
+    text_free(&lines);
+}
+
 void progress_break(struct progress *progress)
 {
     if (progress->line_open)

@@ -26,6 +26,8 @@ struct progress_state {
 };
 /* Shows a line if one is due, or in any case at the end. */
 void progress_show(struct progress *progress, const struct progress_state *state, bool at_end);
+/* The state of the run in a few lines, whatever --progress says: documents, memory, and one line per Call. */
+void progress_tell(struct progress *progress, const struct progress_state *state, const struct sheaf_run *run);
 /* Leaves the bar's line, so that something else can be printed. */
 void progress_break(struct progress *progress);
 

@@ -112,7 +112,7 @@ static int read_ahead(struct run *run)
         struct pollfd ends[2] = {{sources_descriptor(run->sources), POLLIN, 0}, {signals_descriptor(), POLLIN, 0}};
         poll(ends, 2, -1);
         int number = signals_next();
-        if (number != 0)
+        if (number != 0 && number != SIGNAL_STATE)
             return number == SIGNAL_TERMINATE ? EXIT_TERMINATED : EXIT_INTERRUPTED;
     }
 }

@@ -13,7 +13,7 @@ static volatile sig_atomic_t signal_count;
 static void on_signal(int number)
 {
     int saved = errno;
-    if (++signal_count > 2) {
+    if (number != SIGNAL_STATE && ++signal_count > 2) {
         struct sigaction normal = {.sa_handler = SIG_DFL};
         sigaction(number, &normal, NULL);
         raise(number); /* delivered when the handler returns */
@@ -32,7 +32,7 @@ int signals_install(void)
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     sigemptyset(&action.sa_mask);
     if (sigaction(SIGINT, &action, NULL) < 0 || sigaction(SIGTERM, &action, NULL) < 0 ||
-        sigaction(SIGPIPE, &ignore, NULL) < 0 ||
+        sigaction(SIGUSR1, &action, NULL) < 0 || sigaction(SIGPIPE, &ignore, NULL) < 0 ||
         sigaction(SIGXFSZ, &ignore, NULL) < 0) /* over `ulimit -f`: an error of the write */
         return -errno;
     return 0;

@@ -3,14 +3,15 @@
  * Signals as bytes on a pipe, so that the main loop polls them like everything else.
  *
  * SIGINT and SIGTERM are written to the pipe; the third one of either kind ends the process at once, as the system
- * would have. SIGPIPE is ignored: a closed standard output is an error of the write that meets it.
+ * would have. SIGUSR1 is written there, too, as often as it comes. SIGPIPE is ignored: a closed standard output is an
+ * error of the write that meets it.
  */
 #ifndef SHEAF_TOOL_SIGNALS_H
 #define SHEAF_TOOL_SIGNALS_H
 
 #include <signal.h>
 
-enum { SIGNAL_INTERRUPT = SIGINT, SIGNAL_TERMINATE = SIGTERM };
+enum { SIGNAL_INTERRUPT = SIGINT, SIGNAL_TERMINATE = SIGTERM, SIGNAL_STATE = SIGUSR1 };
 
 /* 0 or a negative errno. Once per process. */
 int signals_install(void);
