@@ -14,7 +14,9 @@ static int find_operator(struct compile *compile, const struct program_step *ste
     nearest_start(&nearest, name);
     for (size_t i = 0; i < sheaf_registry_count(registry); i++)
         nearest_offer(&nearest, sheaf_registry_operator(registry, i)->name);
-    return compile_refuse(compile, 7, step, "unknown operator \"%s\"%s", name, nearest_hint(&nearest));
+    return compile_refuse(compile, 7, step, "unknown operator \"%s\"%s", name,
+                          nearest.best ? nearest_hint(&nearest)
+                                       : "; no plug-in that is loaded has it, and SHEAF_PLUGINS names their folders");
 }
 
 static int check_counts(struct compile *compile, const struct program_step *step, const struct sheaf_operator *op)

@@ -50,6 +50,9 @@ def check_usage(checks):
     expect(2, "check", "documents", env={**everywhere, "SHEAF_DPI": "1"}, says="between 18 and 2400")
     expect(2, "check", "documents", "--dpi", "0", says='override "render.dpi=0": write a whole number between 18 and 2400')
     expect(2, "check", "documents", "--set", "text.ocr=seldom", says='override "text.ocr=seldom": choose one of auto|never|always')
+    with open(checks.path("far.yaml"), "w", encoding="utf-8") as file:
+        file.write(TEXT_ONLY.replace("pdf.text", "lines.of.another.plug-in"))
+    expect(2, "check", checks.path("far.yaml"), says="SHEAF_PLUGINS")
     expect(2, "plan", "documents", "--format", "json", says="want text|dot")
     expect(2, "ops", "--format", "dot", says="want text|json")
     expect(2, "ops", "pdf.opne", says="did you mean pdf.open?")
