@@ -1,17 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Part of rows.c: bilinear resizing. */
 
+KERNEL lanes lanes_between(const uint8_t *a, const uint8_t *b, lanes by)
+{
+    lanes from = lanes_load_u8(a), to = lanes_load_u8(b);
+    return (from << 7) + lanes_multiply_q15((to - from) << 7, by);
+}
+
 static void blend_rows(const uint8_t *restrict a, const uint8_t *restrict b, int16_t weight, int16_t *restrict out,
                        uint32_t n)
 {
+    enum { LINE = 64 };
     lanes by = lanes_all(weight);
     uint32_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        read_ahead(a + i, LANES);
-        read_ahead(b + i, LANES);
-        lanes from = lanes_load_u8(a + i), to = lanes_load_u8(b + i);
-        lanes_store(out + i, (from << 7) + lanes_multiply_q15((to - from) << 7, by));
+    for (; i + LINE <= n; i += LINE) {
+        read_ahead(a + i, LINE);
+        read_ahead(b + i, LINE);
+        for (uint32_t k = i; k < i + LINE; k += LANES)
+            lanes_store(out + k, lanes_between(a + k, b + k, by));
     }
+    for (; i + LANES <= n; i += LANES)
+        lanes_store(out + i, lanes_between(a + i, b + i, by));
     for (; i < n; i++)
         out[i] = blend_u8(a[i], b[i], weight);
 }
@@ -24,8 +33,7 @@ static void blend_rows_round(const uint8_t *restrict a, const uint8_t *restrict 
     for (; i + LANES <= n; i += LANES) {
         read_ahead(a + i, LANES);
         read_ahead(b + i, LANES);
-        lanes from = lanes_load_u8(a + i), to = lanes_load_u8(b + i);
-        lanes_store_u8(out + i, ((from << 7) + lanes_multiply_q15((to - from) << 7, by) + 64) >> 7);
+        lanes_store_u8(out + i, (lanes_between(a + i, b + i, by) + 64) >> 7);
     }
     for (; i < n; i++)
         out[i] = round_q7(blend_u8(a[i], b[i], weight));

@@ -188,8 +188,10 @@ static void blend_row(struct scaler *scaler, const uint8_t *upper, const uint8_t
     uint32_t channels = scaler->scale.channels, samples = scaler->scale.in_width * channels;
     int16_t *row = row_of(scaler);
     rows->blend_rows(upper, lower, weight, row, samples);
-    memcpy(row - channels, row, channels * sizeof *row);
-    memcpy(row + samples, row + samples - channels, channels * sizeof *row);
+    for (uint32_t c = 0; c < channels; c++) {
+        row[(int64_t)c - channels] = row[c];
+        row[samples + c] = row[samples - channels + c];
+    }
     if (scaler->way == SCALER_DOUBLE)
         rows->double_across(row, out, samples);
     else
