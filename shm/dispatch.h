@@ -30,37 +30,51 @@
 
 /*
  * Coordinate: (root, ordinal, ordinal, ...), `depth` numbers. Deeper than DISPATCH_DEPTH_INLINE or more inputs than
- * DISPATCH_INPUTS_INLINE: `overflow` names a block that holds all of them: first `depth` uint64_t, then `input_count`
- * struct value_ref; the inline arrays then hold the first ones.
+ * DISPATCH_INPUTS_INLINE (DISPATCH_OVERFLOW): `overflow` names a block that holds all of them: first `depth` uint64_t,
+ * then `input_count` struct value_ref; the inline arrays then hold the first ones.
+ *
+ * What is looked at before a claim is the first cache line, and what a row does not use is neither written nor copied
+ * (dispatch_bytes): each line of a descriptor crosses from the shard's core to the worker's.
  */
 struct dispatch {
     uint64_t number;     /* this dispatch of the Grain */
     uint64_t key;        /* of the Entity: names it within the run */
     uint64_t parent_key; /* of its direct parent Entity (state per parent); 0 in the root Domain */
     uint64_t bytes;      /* of the inputs of a batch operator's row, else 0 */
+    uint64_t shape;      /* shm/shape.h, for SHEAF_OPERATOR_ONE_SHAPE, else SHAPE_NONE */
     uint32_t grain;      /* g: says that this is the slot it should be */
     uint32_t call;
-    uint32_t attempt; /* charged attempts before this one */
     uint32_t home;    /* the worker that has its parent open: a hint, or DISPATCH_HOME_ANY; see DISPATCH_ALONE */
-    uint32_t input_count;
+    uint32_t batch;   /* isolation ring: rows with the same number are one batch, else 0 */
+    uint32_t attempt; /* charged attempts before this one */
     uint16_t depth;
-    uint16_t flags;      /* DISPATCH_... */
-    uint64_t batch;      /* isolation ring: rows with the same number are one batch, else 0 */
+    uint16_t flags;       /* DISPATCH_... */
+    uint32_t input_count; /* from here on: only who has claimed it */
+    uint32_t reserved_count;
     uint64_t timeout_ns; /* of the row, 0: none */
     uint64_t coordinate[DISPATCH_DEPTH_INLINE];
-    struct value_ref overflow; /* kind 0: not used */
     struct value_ref inputs[DISPATCH_INPUTS_INLINE];
-    uint64_t shape;        /* shm/shape.h, for SHEAF_OPERATOR_ONE_SHAPE, else SHAPE_NONE */
-    uint64_t reserved[10]; /* 0 */
+    struct value_ref overflow; /* DISPATCH_OVERFLOW */
+    uint64_t reserved[10];     /* 0 */
 };
 static_assert(sizeof(struct dispatch) == 512, "part of the shared layout");
-static_assert(offsetof(struct dispatch, inputs) == 168, "part of the shared layout");
+static_assert(offsetof(struct dispatch, input_count) == 64, "what is looked at before a claim is one cache line");
+static_assert(offsetof(struct dispatch, inputs) == 144, "part of the shared layout");
 
 enum {
     /* A suspect: claimed with nothing else, and only by a process that has run no row yet. The worker `home` sees to it
      * that there is one: it ends when it has run rows. Without a home any worker takes it, alone. */
     DISPATCH_ALONE = 1u << 0,
+    DISPATCH_OVERFLOW = 1u << 1, /* Coordinate and inputs are in `overflow` */
 };
+
+/* How much of a descriptor counts. */
+static inline uint32_t dispatch_bytes(uint32_t flags, uint32_t input_count)
+{
+    if ((flags & DISPATCH_OVERFLOW) != 0 || input_count > DISPATCH_INPUTS_INLINE)
+        return (uint32_t)sizeof(struct dispatch);
+    return (uint32_t)(offsetof(struct dispatch, inputs) + input_count * sizeof(struct value_ref));
+}
 
 /* What may be looked at before a row is claimed: a hint, exact only if the claim then succeeds. */
 struct dispatch_peek {
@@ -71,6 +85,8 @@ struct dispatch_peek {
     uint64_t parent_key;
     uint64_t bytes;
     uint64_t shape;
+    uint32_t batch;
+    uint32_t flags;
 };
 
 struct dispatch_table {
@@ -95,7 +111,8 @@ void dispatch_write(const struct dispatch_table *table, const struct dispatch *d
 /* Any: look at g without having claimed it. -ERANGE: g is out of bounds. */
 int dispatch_peek(const struct dispatch_table *table, uint32_t grain, struct dispatch_peek *ret_peek);
 
-/* Worker, C2: copy the descriptor of a claimed g. -ERANGE: out of bounds; -EBADMSG: the slot does not describe g. */
+/* Worker, C2: copy the descriptor of a claimed g, as far as it counts (dispatch_bytes). -ERANGE: out of bounds;
+ * -EBADMSG: the slot does not describe g. */
 int dispatch_copy(const struct dispatch_table *table, uint32_t grain, struct dispatch *ret_dispatch);
 
 #endif

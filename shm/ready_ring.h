@@ -67,6 +67,13 @@ struct ready_claim {
     struct dispatch dispatch; /* copied between C1 and C3: this is the row, the table is not read again */
 };
 
+/* The same claim in another place: what its descriptor does not use is not copied. */
+static inline void ready_claim_copy(struct ready_claim *ret_claim, const struct ready_claim *claim)
+{
+    uint32_t bytes = dispatch_bytes(claim->dispatch.flags, claim->dispatch.input_count);
+    __builtin_memcpy(ret_claim, claim, offsetof(struct ready_claim, dispatch) + bytes);
+}
+
 /* What a worker wants to take. */
 struct ready_wish {
     uint32_t rows_max;     /* claim at most that many; more than FREE rows in the page are never claimed */

@@ -5,11 +5,6 @@
 
 #include "engine/shard.h"
 
-static uint64_t grain_key(struct grain grain)
-{
-    return (uint64_t)grain.call << 32 | grain.entity;
-}
-
 static uint32_t slot_number(const struct shard *shard, const struct slot *slot)
 {
     return shard->slot_first + (uint32_t)(slot - shard->slots);
@@ -72,8 +67,7 @@ static struct slot *slot_take(struct shard *shard, struct grain grain)
     if (shard->free_slot == UINT32_MAX || (shard->free_slot >= shard->slots_real && dispatch_commit_slots(shard) < 0))
         return NULL;
     struct slot *slot = &shard->slots[shard->free_slot];
-    if (keymap_set(&shard->slot_of_grain, grain_key(grain), shard->free_slot) < 0)
-        return NULL;
+    sched_set_claim(shard->sched, grain, 1 + shard->free_slot);
     shard->free_slot = slot->next_free;
     shard->slot_used++;
     shard->live_of_call[grain.call]++;
@@ -108,8 +102,8 @@ void slot_release_keeping_hold(struct shard *shard, struct slot *slot)
     reserve_end(shard, &slot->reserved);
     /* A Grain that is pushed again while an unwanted claim of it lives has a newer slot: leave that one known. */
     uint32_t index = (uint32_t)(slot - shard->slots);
-    if (keymap_get(&shard->slot_of_grain, grain_key(slot->grain)) == index)
-        keymap_remove(&shard->slot_of_grain, grain_key(slot->grain));
+    if (sched_claim(shard->sched, slot->grain) == 1 + index)
+        sched_set_claim(shard->sched, slot->grain, 0);
     slot->live = false;
     slot->next_free = shard->free_slot;
     shard->free_slot = index;
@@ -177,6 +171,7 @@ static int describe_overflow(struct shard *shard, struct slot *slot, struct disp
     memcpy(dispatch->inputs, inputs,
            (dispatch->input_count < DISPATCH_INPUTS_INLINE ? dispatch->input_count : DISPATCH_INPUTS_INLINE) *
                sizeof *inputs);
+    dispatch->flags |= DISPATCH_OVERFLOW;
     dispatch->overflow = (struct value_ref){.kind = SHEAF_BYTES,
                                             .segment = payload_shard_segment(shard->run->payload, shard->number),
                                             .offset = offset,
@@ -398,12 +393,12 @@ enum lineage_found dispatch_cancel(struct shard *shard, struct grain grain)
     if (turn_cancel(shard, grain))
         return LINEAGE_KEPT_OUT;
     turn_over(shard, grain, false);
+    uint32_t claim = sched_claim(shard->sched, grain);
     if (sched_cancel(shard->sched, grain))
         return LINEAGE_KEPT_OUT;
-    uint32_t index = keymap_get(&shard->slot_of_grain, grain_key(grain));
-    if (index == KEYMAP_NONE)
+    if (claim == 0)
         return LINEAGE_RUNNING; /* its record is being taken in right now */
-    struct slot *slot = &shard->slots[index];
+    struct slot *slot = &shard->slots[claim - 1];
     slot->unwanted = true;
     struct ready_producer *ring = ring_of(shard, grain.call, slot->ring);
     switch (ready_ring_cancel(ring, slot_number(shard, slot), slot->number, slot->position)) {

@@ -67,7 +67,7 @@ bool integrity_row(struct shard *shard, const struct slot *slot)
         dispatch_copy(&shard->board.dispatches, shard->slot_first + (uint32_t)(slot - shard->slots), &dispatch) < 0)
         return true;
     const struct value_ref *inputs = dispatch.inputs;
-    if (dispatch.overflow.kind != SHEAF_NONE)
+    if ((dispatch.flags & DISPATCH_OVERFLOW) != 0)
         inputs =
             payload_shard_at(run->payload, shard->number, dispatch.overflow.offset + dispatch.depth * sizeof(uint64_t));
     for (uint32_t i = 0; i < dispatch.input_count; i++) {

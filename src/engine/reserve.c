@@ -45,32 +45,50 @@ uint64_t reserve_estimate(const struct shard *shard, struct grain grain)
     return call->op->estimate(call->options, inputs, call->input_count);
 }
 
+/* Only shards write these sums: with one shard no other thread does, and an instruction that locks the line costs more
+ * than all else here. */
+static uint64_t add(const struct shard *shard, _Atomic uint64_t *sum, uint64_t by)
+{
+    if (shard->run->shard_count > 1)
+        return atomic_fetch_add_explicit(sum, by, memory_order_relaxed);
+    uint64_t before = atomic_load_explicit(sum, memory_order_relaxed);
+    atomic_store_explicit(sum, before + by, memory_order_relaxed);
+    return before;
+}
+
+static void subtract(const struct shard *shard, _Atomic uint64_t *sum, uint64_t by)
+{
+    add(shard, sum, -by);
+}
+
 bool reserve_take(struct shard *shard, struct grain grain, uint64_t bytes, bool at_once, struct reservation *ret_taken)
 {
     struct sheaf_run *run = shard->run;
-    bool known = keymap_get(&shard->found_needs, grain_key(grain)) != KEYMAP_NONE;
     uint64_t most = run->budget.payload_bytes - run->budget.source_bytes;
-    uint64_t before = atomic_fetch_add_explicit(&run->reserved_bytes, bytes, memory_order_relaxed);
+    uint64_t before = add(shard, &run->reserved_bytes, bytes);
     uint64_t values = payload_value_bytes(run->payload);
     bool fits = values <= most && before <= most - values && bytes <= most - values - before;
     bool alone = !fits && atomic_load_explicit(&run->rows_out, memory_order_relaxed) == 0;
     if (!fits && !alone && !at_once) {
-        atomic_fetch_sub_explicit(&run->reserved_bytes, bytes, memory_order_relaxed);
+        subtract(shard, &run->reserved_bytes, bytes);
         atomic_store_explicit(&shard->waits_for_room, true, memory_order_relaxed);
         return false;
     }
-    *ret_taken = (struct reservation){.bytes = bytes, .alone = alone && known};
-    atomic_fetch_add_explicit(&run->rows_out, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&run->rows_alone, ret_taken->alone, memory_order_relaxed);
+    bool gave_way = alone && keymap_get(&shard->found_needs, grain_key(grain)) != KEYMAP_NONE;
+    *ret_taken = (struct reservation){.bytes = bytes, .alone = gave_way};
+    add(shard, &run->rows_out, 1);
+    if (gave_way)
+        add(shard, &run->rows_alone, 1);
     return true;
 }
 
 void reserve_end(struct shard *shard, const struct reservation *taken)
 {
     struct sheaf_run *run = shard->run;
-    atomic_fetch_sub_explicit(&run->reserved_bytes, taken->bytes, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&run->rows_alone, taken->alone, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&run->rows_out, 1, memory_order_relaxed);
+    subtract(shard, &run->reserved_bytes, taken->bytes);
+    if (taken->alone)
+        subtract(shard, &run->rows_alone, 1);
+    subtract(shard, &run->rows_out, 1);
     for (uint32_t i = 0; i < run->shard_count; i++) { /* our own looks again by itself */
         if (i != shard->number &&
             atomic_exchange_explicit(&run->shards[i]->waits_for_room, false, memory_order_relaxed))

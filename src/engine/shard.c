@@ -434,7 +434,6 @@ void shard_destroy(struct shard *shard)
     board_release(&shard->board);
     drop_messages(shard);
     mailbox_fini(&shard->inbox);
-    keymap_fini(&shard->slot_of_grain);
     keymap_fini(&shard->hold_of);
     keymap_fini(&shard->home_of);
     raised_free(shard->raised);

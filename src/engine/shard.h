@@ -216,7 +216,6 @@ struct shard {
     uint32_t slots_real;                                   /* slots whose descriptors are real memory */
     uint32_t slot_first, slot_count, slot_used, free_slot; /* slot number = slot_first + index */
     uint32_t *live_of_call, *live_max;                     /* per Call: rows offered, and how many may be */
-    struct keymap slot_of_grain;
     struct hold *holds;
     uint32_t hold_count, hold_used, free_hold;
     struct keymap hold_of; /* key * workers + worker -> hold */

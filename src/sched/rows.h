@@ -18,6 +18,7 @@ struct row {
     uint32_t attempt;
     uint32_t batch; /* ROW_ISOLATION */
     uint32_t root;  /* 1 + the root whose share it counts in; 0: none */
+    uint32_t claim; /* the caller's */
     uint8_t place;
     bool alone;    /* was, or is to be, run alone in a fresh worker after a crash that may not be its own */
     uint16_t home; /* then: the worker that died over it */

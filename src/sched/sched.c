@@ -184,6 +184,16 @@ uint32_t sched_attempt(const struct sched *sched, struct grain grain)
     return row_peek(sched, grain.call, grain.entity)->attempt;
 }
 
+void sched_set_claim(struct sched *sched, struct grain grain, uint32_t claim)
+{
+    row_at(sched, grain.call, grain.entity)->claim = claim;
+}
+
+uint32_t sched_claim(const struct sched *sched, struct grain grain)
+{
+    return row_peek(sched, grain.call, grain.entity)->claim;
+}
+
 uint64_t sched_isolation_batches(const struct sched *sched, uint32_t call)
 {
     return sched->calls[call].isolation_batches;

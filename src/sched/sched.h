@@ -148,6 +148,10 @@ void sched_isolate(struct sched *sched, uint32_t call, const uint32_t *entities,
 
 /* Charged attempts of a row so far. */
 uint32_t sched_attempt(const struct sched *sched, struct grain grain);
+/* A number of the caller's beside a row that was READY: which claim it has now. 0 until it is set; forgotten when the
+ * row is done or cancelled. */
+void sched_set_claim(struct sched *sched, struct grain grain, uint32_t claim);
+uint32_t sched_claim(const struct sched *sched, struct grain grain);
 /* Dispatches made only to isolate culprits. */
 uint64_t sched_isolation_batches(const struct sched *sched, uint32_t call);
 

@@ -36,7 +36,6 @@ enum ownership { TAKE_OWN, TAKE_OWN_OR_ANY, TAKE_OPEN, TAKE_FOREIGN };
 struct look {
     struct sheaf_worker *worker;
     const struct worker_call *call;
-    const struct dispatch_table *table;
     enum ownership ownership;
     bool by_batch; /* isolation ring: rows of one batch number only */
     bool only_count, only_suspects;
@@ -112,8 +111,7 @@ static bool wanted(void *context, const struct dispatch_peek *peek)
     struct look *look = context;
     if (look->closed)
         return false;
-    const struct dispatch *described = &look->table->slots[peek->grain]; /* a hint: the claim copies it again */
-    bool alone = (described->flags & DISPATCH_ALONE) != 0;
+    bool alone = (peek->flags & DISPATCH_ALONE) != 0;
     if (alone ? !may_run_alone(look, peek) : look->only_suspects || (look->call->stateful && !owned(look, peek)))
         return false;
     if (look->only_count) {
@@ -122,9 +120,9 @@ static bool wanted(void *context, const struct dispatch_peek *peek)
     }
     look->closed = alone;
     if (look->by_batch) { /* halves of one that raised were one batch before */
-        if (look->accepted > 0 && described->batch != look->batch)
+        if (look->accepted > 0 && peek->batch != look->batch)
             return false;
-        look->batch = described->batch;
+        look->batch = peek->batch;
     } else if (look->call->batch && !fits(look, peek)) {
         return false;
     }
@@ -156,7 +154,6 @@ static uint32_t claim_from(struct sheaf_worker *worker, struct look *look, uint3
 {
     struct board *board = &worker->links[shard].board;
     struct ready_ring ring = board_ring(board, look->call->spec->call, kind);
-    look->table = &board->dispatches;
     struct ready_wish wish = {
         .rows_max = rows_max != 0 ? rows_max : rows_wanted(worker, look->call, &ring, kind),
         .examined_max = examined_max,

@@ -303,7 +303,8 @@ static int host_fail(const struct sheaf_row *public_row, enum sheaf_scope scope,
     row->class_id = class_id != SHEAF_CLASS_NONE ? class_id : SHEAF_CLASS_OPERATOR;
     va_list values;
     va_start(values, format);
-    if (!row->breach && vsnprintf(row->text, sizeof row->text, format, values) >= (int)sizeof row->text)
+    if (!row->breach &&
+        vsnprintf(row->text, COMPLETION_TEXT_BYTES_MAX, format, values) >= (int)COMPLETION_TEXT_BYTES_MAX)
         cut_character(row->text);
     va_end(values);
     row->end = ROW_FAILED;

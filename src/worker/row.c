@@ -15,17 +15,20 @@ int rows_open(struct sheaf_worker *worker)
 {
     uint32_t limit = worker->lane.claims.row_count;
     worker->rows = calloc(limit, sizeof *worker->rows);
+    worker->texts = calloc(limit, COMPLETION_TEXT_BYTES_MAX);
     worker->free_rows = calloc(limit, sizeof *worker->free_rows);
     worker->claims = calloc(limit, sizeof *worker->claims);
     worker->claim_shards = calloc(limit, sizeof *worker->claim_shards);
     worker->batch.rows = calloc(limit, sizeof *worker->batch.rows);
     worker->batch.views = calloc(limit, sizeof *worker->batch.views);
-    if (worker->rows == NULL || worker->free_rows == NULL || worker->claims == NULL || worker->claim_shards == NULL ||
-        worker->batch.rows == NULL || worker->batch.views == NULL)
+    if (worker->rows == NULL || worker->texts == NULL || worker->free_rows == NULL || worker->claims == NULL ||
+        worker->claim_shards == NULL || worker->batch.rows == NULL || worker->batch.views == NULL)
         return -ENOMEM;
     worker->row_limit = worker->free_count = limit;
-    for (uint32_t at = 0; at < limit; at++)
+    for (uint32_t at = 0; at < limit; at++) {
         worker->free_rows[at] = limit - 1 - at;
+        worker->rows[at].text = worker->texts + (size_t)at * COMPLETION_TEXT_BYTES_MAX;
+    }
     return 0;
 }
 
@@ -36,9 +39,6 @@ static void inputs_done(struct worker_row *row)
         view_room_done(&row->rooms[at]);
     }
     free(row->inputs);
-    free(row->input_refs);
-    free(row->lists);
-    free(row->rooms);
 }
 
 static void row_done(struct worker_row *row)
@@ -56,6 +56,7 @@ void rows_close(struct sheaf_worker *worker)
     for (uint32_t at = 0; at < worker->row_limit; at++)
         row_done(&worker->rows[at]);
     free(worker->rows);
+    free(worker->texts);
     free(worker->free_rows);
     free(worker->claims);
     free(worker->claim_shards);
@@ -87,13 +88,15 @@ static int reserve(struct worker_row *row, uint32_t input_count, uint32_t output
 {
     if (input_count > row->input_capacity) {
         inputs_done(row);
-        row->inputs = calloc(input_count, sizeof *row->inputs);
-        row->input_refs = calloc(input_count, sizeof *row->input_refs);
-        row->lists = calloc(input_count, sizeof *row->lists);
-        row->rooms = calloc(input_count, sizeof *row->rooms);
-        row->input_capacity = row->inputs && row->input_refs && row->lists && row->rooms ? input_count : 0;
-        if (row->input_capacity == 0)
+        row->input_capacity = 0;
+        row->inputs = calloc(input_count,
+                             sizeof *row->inputs + sizeof *row->input_refs + sizeof *row->rooms + sizeof *row->lists);
+        if (row->inputs == NULL)
             return -ENOMEM;
+        row->input_refs = (struct value_ref *)(void *)(row->inputs + input_count);
+        row->rooms = (struct view_room *)(void *)(row->input_refs + input_count);
+        row->lists = (struct sheaf_list *)(void *)(row->rooms + input_count);
+        row->input_capacity = input_count;
     }
     if (output_count > row->output_capacity) {
         for (uint32_t at = 0; at < row->output_capacity; at++)
@@ -116,7 +119,7 @@ static int gather_inputs(struct worker_row *row)
     const struct dispatch *dispatch = &row->claim.dispatch;
     const uint64_t *coordinate = dispatch->coordinate;
     const struct value_ref *refs = dispatch->inputs;
-    if (dispatch->overflow.kind != SHEAF_NONE) {
+    if ((dispatch->flags & DISPATCH_OVERFLOW) != 0) {
         uint64_t coordinate_bytes = dispatch->depth * sizeof *coordinate;
         uint64_t bytes = coordinate_bytes + (uint64_t)dispatch->input_count * sizeof *refs;
         const char *block = payload_map_at(&worker->map, dispatch->overflow.segment, dispatch->overflow.offset, bytes);
@@ -170,7 +173,7 @@ struct worker_row *row_make(struct sheaf_worker *worker, struct worker_call *cal
     assert(row->phase == ROW_FREE && row->memory_count == 0);
     row->worker = worker;
     row->call = call;
-    row->claim = *claim;
+    ready_claim_copy(&row->claim, claim);
     row->shard = shard;
     row->phase = ROW_CLAIMED;
     row->end = ROW_OPEN;
@@ -200,7 +203,8 @@ struct worker_row *row_make(struct sheaf_worker *worker, struct worker_call *cal
     row->row.inputs = row->inputs;
     row->damaged = status < 0;
     if (row->damaged)
-        snprintf(row->text, sizeof row->text, "%s: its inputs cannot be read: %s", call->spec->name, strerror(-status));
+        snprintf(row->text, COMPLETION_TEXT_BYTES_MAX, "%s: its inputs cannot be read: %s", call->spec->name,
+                 strerror(-status));
     return row;
 }
 
@@ -230,11 +234,11 @@ int row_breach(struct worker_row *row, const char *format, ...)
     if (row->breach)
         return -EINVAL;
     row->breach = true;
-    int used = snprintf(row->text, sizeof row->text, "%s: ", row->call->spec->operator_name);
+    int used = snprintf(row->text, COMPLETION_TEXT_BYTES_MAX, "%s: ", row->call->spec->operator_name);
     va_list values;
     va_start(values, format);
-    if (used > 0 && (size_t)used < sizeof row->text)
-        vsnprintf(row->text + used, sizeof row->text - (size_t)used, format, values);
+    if (used > 0 && (size_t)used < COMPLETION_TEXT_BYTES_MAX)
+        vsnprintf(row->text + used, COMPLETION_TEXT_BYTES_MAX - (size_t)used, format, values);
     va_end(values);
     return -EINVAL;
 }
@@ -515,7 +519,7 @@ void rows_finish_batch(struct sheaf_worker *worker, struct worker_row **rows, ui
     uint32_t rows_run = time_batch(rows, count, worker->batch.closed);
     for (uint32_t at = 0; at < count; at++)
         yields |= gives_way(rows[at]);
-    char text[sizeof rows[0]->text];
+    char text[COMPLETION_TEXT_BYTES_MAX];
     if (broken)
         snprintf(text, sizeof text, "%s", breach);
     for (uint32_t at = 0; at < count; at++) {

@@ -76,7 +76,7 @@ struct worker_row {
     enum batch_close closed; /* of its batch, in the one row that tells of it */
     uint32_t rows_run;       /* then: rows of the batch that ran */
 
-    struct sheaf_value *inputs; /* of input_capacity, as the next three */
+    struct sheaf_value *inputs; /* of input_capacity, as the next three, which lie behind it in one piece of memory */
     struct value_ref *input_refs;
     struct view_room *rooms;
     struct sheaf_list *lists;
@@ -90,7 +90,7 @@ struct worker_row {
     uint32_t memory_count, memory_capacity;
 
     uint32_t scope, class_id;
-    char text[COMPLETION_TEXT_BYTES_MAX]; /* of a failure or breach */
+    char *text; /* of a failure or breach; room for COMPLETION_TEXT_BYTES_MAX, apart: rarely used, and rows lie close */
 };
 
 /* A descriptor handed to an operator: until its row ends (tag 0) or the state under `tag` is evicted. */
@@ -131,7 +131,8 @@ struct sheaf_worker {
     uint64_t return_down_to;   /* chunks to keep, when others need some; UINT64_MAX: nobody does */
     struct worker_call *calls;
 
-    struct worker_row *rows; /* row_limit of them, as the next two */
+    struct worker_row *rows; /* row_limit of them, as the next three */
+    char *texts;
     uint32_t *free_rows;
     struct ready_claim *claims;
     uint32_t *claim_shards; /* where each of the claims comes from */

@@ -363,11 +363,39 @@ static void a_page_sweep_tells_and_frees(void **state)
     assert_int_equal(told.count, 2);
 }
 
+/* A descriptor crosses only as far as it counts: what an earlier row left behind it is not read, and a row that
+ * overflows crosses whole. */
+static void descriptors_cross_as_far_as_they_count(void **state)
+{
+    struct stage *stage = *state;
+    struct dispatch whole = {.grain = 3, .number = 1, .input_count = 40, .flags = DISPATCH_OVERFLOW};
+    whole.overflow = (struct value_ref){.offset = 4711, .length = 9};
+    whole.inputs[DISPATCH_INPUTS_INLINE - 1].offset = 88;
+    dispatch_write(&stage->table, &whole);
+    struct dispatch read = {0};
+    assert_int_equal(dispatch_copy(&stage->table, 3, &read), 0);
+    assert_memory_equal(&read, &whole, sizeof read);
+    struct dispatch small = {.grain = 3, .number = 2, .input_count = 2, .depth = 8, .timeout_ns = 5, .batch = 6};
+    small.coordinate[7] = 70;
+    small.inputs[1].hash = 17;
+    dispatch_write(&stage->table, &small);
+    memset(&read, 0xee, sizeof read);
+    assert_int_equal(dispatch_copy(&stage->table, 3, &read), 0);
+    assert_memory_equal(&read, &small, dispatch_bytes(0, 2));
+    assert_int_equal(stage->table.slots[3].overflow.offset, 4711); /* nobody wrote there */
+    assert_int_equal(read.overflow.offset, UINT64_C(0xeeeeeeeeeeeeeeee));
+    struct dispatch untouched = read;
+    stage->table.slots[3].grain = 4;
+    assert_int_equal(dispatch_copy(&stage->table, 3, &read), -EBADMSG);
+    assert_memory_equal(&read, &untouched, sizeof read);
+}
+
 int main(void)
 {
 #define RING_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         RING_TEST(rows_come_out_in_order),
+        RING_TEST(descriptors_cross_as_far_as_they_count),
         RING_TEST(a_full_ring_says_so),
         RING_TEST(a_filter_takes_in_order_and_leaves_the_rest),
         RING_TEST(a_full_page_claims_nothing_more),
