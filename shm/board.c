@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "shm/crash_point.h"
+
 #define PLACE_BYTES 4096u /* big parts begin on a page */
 
 static uint64_t round_up(uint64_t offset, uint64_t step)
@@ -34,14 +36,16 @@ int board_plan(const struct board_shape *shape, struct board_layout *ret_layout)
         return -EINVAL;
     struct board_layout layout = {0};
     layout.shard_events_at = round_up(sizeof(struct board_header), FALSE_SHARING_BYTES);
-    layout.pool_events_at = layout.shard_events_at + sizeof(struct event_count);
+    layout.news_at = layout.shard_events_at + sizeof(struct event_count);
+    layout.pool_events_at = layout.news_at + BOARD_NEWS_WORDS * sizeof(shared_u64);
     layout.slots_at = round_up(layout.pool_events_at + shape->pool_count * sizeof(struct event_count), PLACE_BYTES);
     for (int kind = 0; kind < BOARD_RINGS; kind++) {
         layout.slots_stride[kind] = round_up(ready_ring_slots_bytes(shape->ring_capacity[kind]), FALSE_SHARING_BYTES);
         layout.call_stride += layout.slots_stride[kind];
     }
     layout.open_bytes = round_up(layout.slots_at + shape->call_count * layout.call_stride, PLACE_BYTES);
-    layout.calls_at = round_up(sizeof(struct board_header), FALSE_SHARING_BYTES);
+    layout.shard_at = round_up(sizeof(struct board_header), FALSE_SHARING_BYTES);
+    layout.calls_at = layout.shard_at + sizeof(struct board_shard);
     layout.rings_at = layout.calls_at + shape->call_count * sizeof(struct board_call);
     uint64_t rings_bytes = (uint64_t)shape->call_count * BOARD_RINGS * sizeof(struct ready_ring_notice);
     layout.dispatches_at = round_up(layout.rings_at + rings_bytes, PLACE_BYTES);
@@ -64,9 +68,11 @@ static void set_views(struct board *board)
 {
     board->dispatches =
         (struct dispatch_table){notice_at(board, board->layout.dispatches_at), board->shape.dispatch_capacity};
+    board->shard = notice_at(board, board->layout.shard_at);
     board->calls = notice_at(board, board->layout.calls_at);
     board->shard_events = open_at(board, board->layout.shard_events_at);
     board->pool_events = open_at(board, board->layout.pool_events_at);
+    board->news = open_at(board, board->layout.news_at);
 }
 
 static struct board_header make_header(const struct board *board)
@@ -161,6 +167,44 @@ void board_release(struct board *board)
     segment_release(&board->open);
     segment_release(&board->notice);
     *board = (struct board){.open = SEGMENT_NONE, .notice = SEGMENT_NONE};
+}
+
+void board_add_news(const struct board *board, uint32_t worker)
+{
+    assert(worker < READY_RING_WORKERS_MAX);
+    /* Partner: board_take_news. Added even where the bit is seen: it may be taken before what was published is. */
+    atomic_fetch_or_explicit(&board->news[worker / 64], UINT64_C(1) << worker % 64, memory_order_acq_rel);
+    SHEAF_CRASH_POINT("board.news");
+}
+
+uint64_t board_take_news(const struct board *board, uint32_t word)
+{
+    if (load_relaxed_u64(&board->news[word]) == 0)
+        return 0;
+    /* Partner: board_add_news. Who added a bit that is taken here published before that. */
+    return atomic_exchange_explicit(&board->news[word], 0, memory_order_acq_rel);
+}
+
+bool board_has_news(const struct board *board, uint32_t words)
+{
+    for (uint32_t word = 0; word < words; word++) {
+        if (load_relaxed_u64(&board->news[word]) != 0)
+            return true;
+    }
+    return false;
+}
+
+void board_promise(const struct board *board, uint64_t looks_ns)
+{
+    /* Followed by the fence of event_count_announce and a look at the news. Partner: board_promised, which follows the
+     * full fence that adding the news is: either this shard sees the news, or the worker sees this promise. */
+    store_relaxed_u64(&board->shard->looks_ns, looks_ns);
+}
+
+bool board_promised(const struct board *board, uint64_t now_ns)
+{
+    fence_total(); /* nothing on x86 beyond what board_add_news was; elsewhere the order of news and promise */
+    return load_relaxed_u64(&board->shard->looks_ns) > now_ns;
 }
 
 struct ready_ring board_ring(const struct board *board, uint32_t call, enum board_ring kind)

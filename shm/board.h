@@ -4,11 +4,13 @@
  *
  * `open` is written by the workers too: slots and heads of the ready rings, the event counts. `notice` is written by
  * the shard and mapped read-only by workers: tails and epochs, the words `ready`, `coming`, `go` and `overflow` of each
- * Call, and the dispatch table. `notice` begins with a header, from which every process computes the same layout.
+ * Call, when the shard looks by itself, and the dispatch table. `notice` begins with a header, from which every process
+ * computes the same layout.
  *
  * A worker parks on ONE event count: that of its Pool. With several shards it is the one in the board of shard 0, which
  * all shards and the supervisor bump. Each shard sleeps on the `shard` event count of its own board, which workers bump
  * after they committed records, when they want memory, and when they find a ring empty while its `overflow` is set.
+ * Which workers have written something stands in `news`, one bit each, so that a shard that wakes looks at those only.
  */
 #ifndef SHM_BOARD_H
 #define SHM_BOARD_H
@@ -19,9 +21,10 @@
 #include "shm/segment.h"
 
 #define BOARD_MAGIC UINT64_C(0x3164726f62666873) /* "shfbord1" */
-#define BOARD_VERSION 1u
+#define BOARD_VERSION 2u
 #define BOARD_CALLS_MAX 1024u
 #define BOARD_POOLS_MAX 256u
+#define BOARD_NEWS_WORDS (READY_RING_WORKERS_MAX / 64)
 
 /* The rings of a Call, in the order in which a worker serves them. */
 enum board_ring { BOARD_RETRY, BOARD_READY, BOARD_ISOLATION, BOARD_RINGS };
@@ -70,12 +73,19 @@ struct board_call {
 };
 static_assert(sizeof(struct board_call) == FALSE_SHARING_BYTES, "part of the shared layout");
 
+/* What the shard says of itself. */
+struct board_shard {
+    shared_u64 looks_ns; /* it looks at the news by itself no later than then (CLOCK_MONOTONIC); 0: only when bumped */
+    uint64_t reserved[15];
+};
+static_assert(sizeof(struct board_shard) == FALSE_SHARING_BYTES, "part of the shared layout");
+
 struct board_layout {
-    uint64_t shard_events_at, pool_events_at, slots_at; /* in open */
-    uint64_t slots_stride[BOARD_RINGS];                 /* bytes of one ring of each kind */
-    uint64_t call_stride;                               /* bytes of all rings of one Call */
+    uint64_t shard_events_at, news_at, pool_events_at, slots_at; /* in open */
+    uint64_t slots_stride[BOARD_RINGS];                          /* bytes of one ring of each kind */
+    uint64_t call_stride;                                        /* bytes of all rings of one Call */
     uint64_t open_bytes;
-    uint64_t calls_at, rings_at, dispatches_at; /* in notice */
+    uint64_t shard_at, calls_at, rings_at, dispatches_at; /* in notice */
     uint64_t notice_bytes;
 };
 
@@ -85,9 +95,11 @@ struct board {
     struct board_shape shape;
     struct board_layout layout;
     struct dispatch_table dispatches;
+    struct board_shard *shard;
     struct board_call *calls;
     struct event_count *shard_events;
     struct event_count *pool_events; /* pool_count of them */
+    shared_u64 *news;                /* BOARD_NEWS_WORDS: bit w % 64 of word w / 64 is worker w's */
 };
 
 /* Where things lie. -EINVAL: a shape that cannot be. */
@@ -109,6 +121,25 @@ int board_commit_dispatches(const struct board *board, uint32_t grain_count);
 int board_attach(int open_descriptor, int notice_descriptor, struct board *ret_board);
 
 void board_release(struct board *board);
+
+/* A worker, N1: the shard is to look at it: after it has published what there is to see (C6), before it bumps. */
+void board_add_news(const struct board *board, uint32_t worker);
+
+/* The shard, N2: the bits of one word, which are cleared; before it looks at those workers. */
+uint64_t board_take_news(const struct board *board, uint32_t word);
+
+/* Whether there is a bit in the first so many words: the shard's look before it parks. */
+bool board_has_news(const struct board *board, uint32_t words);
+
+/*
+ * N3, the shard, before it announces its sleep: until when it sleeps at most; 0: until it is bumped. A worker that has
+ * added news and goes on with more work need not bump a shard that has promised to look (board_promised). It bumps
+ * before it sleeps, whatever is promised.
+ */
+void board_promise(const struct board *board, uint64_t looks_ns);
+
+/* A worker, after board_add_news: whether the shard looks by itself after `now_ns`. */
+bool board_promised(const struct board *board, uint64_t now_ns);
 
 /* The view of one ring; `call` and `kind` in bounds (asserted). */
 struct ready_ring board_ring(const struct board *board, uint32_t call, enum board_ring kind);

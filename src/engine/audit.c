@@ -317,7 +317,7 @@ void audit_step(struct shard *shard)
         return;
     struct look look = {.shard = shard, .now_ns = now_ns, .longest_ns = longest_bound(shard)};
     shard->audits++;
-    complete_step(shard);
+    complete_step(shard, true);
     for (uint32_t worker = 0; worker < shard->run->worker_count; worker++)
         see_page(&look, worker);
     for (uint32_t i = 0; i < shard->slots_real; i++) {

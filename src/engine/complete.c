@@ -73,6 +73,8 @@ static void count_order(struct shard *shard, uint32_t worker, enum control_kind 
         return;
     /* Release, partner: grant.c. What it then asks the worker to give back is asked after this. */
     atomic_fetch_add_explicit(&run->workers[worker].frees, 1, memory_order_release);
+    if (shard->number == 0)
+        complete_again(shard, worker); /* it may have more than its share, and use it no longer */
     if (shard->number != 0 && atomic_load_explicit(&run->memory_short, memory_order_relaxed))
         event_count_bump(run->shards[0]->board.shard_events);
 }
@@ -235,8 +237,10 @@ static void count_row(struct shard *shard, uint32_t worker, const struct slot *s
         return;
     counts->batches++;
     counts->run_ns += record->run_ns;
-    if (together)
-        batching_learn(shard, slot, record);
+    if (!together)
+        return;
+    batching_learn(shard, slot, record);
+    shard_note_batch(shard, record->run_ns);
 }
 
 /* Kinds of a Call's outputs, SHEAF_NONE for a group that is expanded: its children came as records of their own. */
@@ -574,17 +578,43 @@ void complete_drain(struct shard *shard, uint32_t worker)
         drain(shard, worker);
 }
 
-uint32_t complete_step(struct shard *shard)
+/* Looks at one worker: its records, what it wants, what it damaged. */
+static uint32_t look_at(struct shard *shard, uint32_t worker)
+{
+    struct link *link = &shard->links[worker];
+    if (!link->attached)
+        return 0; /* complete_again, when it is */
+    uint32_t taken = drain(shard, worker);
+    rebuild_check_damage(shard, worker);
+    if (link->pending_count > 0)
+        link_flush(shard, worker);
+    if (grant_look(shard, worker) || link->pending_count > 0)
+        complete_again(shard, worker);
+    return taken;
+}
+
+void complete_again(struct shard *shard, uint32_t worker)
+{
+    shard->again[worker / 64] |= UINT64_C(1) << worker % 64;
+}
+
+/* Of 64 workers those that have news (N2), and those that are waited for whether they have or not. */
+static uint64_t to_look_at(struct shard *shard, uint32_t word, bool all)
+{
+    uint32_t first = word * 64, left = shard->run->worker_count - first;
+    uint64_t there = left < 64 ? (UINT64_C(1) << left) - 1 : UINT64_MAX;
+    uint64_t some = board_take_news(&shard->board, word) | shard->again[word];
+    shard->again[word] = 0;
+    return all ? there : some & there;
+}
+
+uint32_t complete_step(struct shard *shard, bool all)
 {
     uint32_t taken = 0;
-    for (uint32_t worker = 0; worker < shard->run->worker_count; worker++) {
-        if (!shard->links[worker].attached)
-            continue;
-        taken += drain(shard, worker);
-        rebuild_check_damage(shard, worker);
-        grant_look(shard, worker);
-        if (shard->links[worker].pending_count > 0)
-            link_flush(shard, worker);
+    all |= grant_concerns_all(shard);
+    for (uint32_t word = 0; word < shard_news_words(shard); word++) {
+        for (uint64_t left = to_look_at(shard, word, all); left != 0; left &= left - 1)
+            taken += look_at(shard, word * 64 + (uint32_t)__builtin_ctzll(left));
     }
     grant_step(shard);
     return taken;

@@ -230,8 +230,8 @@ uint64_t grant_wait_ns(const struct shard *shard)
 
 /* ---- one worker ---- */
 
-/* It has no wish that is open. */
-static void settled(struct shard *shard, uint32_t worker)
+/* It has no wish that is open. True: it may not know yet. */
+static bool settled(struct shard *shard, uint32_t worker)
 {
     struct link *link = &shard->links[worker];
     const struct sheaf_run *run = shard->run;
@@ -239,27 +239,31 @@ static void settled(struct shard *shard, uint32_t worker)
         set_turn(shard, GRANT_NOBODY);
     const struct worker *who = &run->workers[worker];
     if (load_relaxed_u64(&who->lane.counters->state) == LANE_WAITING_MEMORY)
-        return; /* it has not taken yet what it was given */
+        return true; /* it has not taken yet what it was given */
     bool freed = atomic_load_explicit(&who->frees, memory_order_acquire) != link->frees_seen;
     uint64_t share = run->budget.value_bytes / PAYLOAD_CHUNK_BYTES;
     if (freed && payload_leased(run->payload, worker) > share)
         ask_back(shard, worker, share);
+    return false;
 }
 
-void grant_look(struct shard *shard, uint32_t worker)
+bool grant_concerns_all(const struct shard *shard)
+{
+    return shard->number == 0 && shard->grants.turn != GRANT_NOBODY;
+}
+
+bool grant_look(struct shard *shard, uint32_t worker)
 {
     const struct sheaf_run *run = shard->run;
     struct grants *grants = &shard->grants;
     if (shard->number != 0)
-        return;
+        return false;
     uint64_t more = missing(shard, worker), share = run->budget.value_bytes / PAYLOAD_CHUNK_BYTES;
-    if (more == 0) {
-        settled(shard, worker);
-        return;
-    }
+    if (more == 0)
+        return settled(shard, worker);
     if (more > run->budget.largest_bytes / PAYLOAD_CHUNK_BYTES) {
         refuse(shard, worker, CONTROL_NO_CHUNK);
-        return;
+        return true;
     }
     bool within = payload_leased(run->payload, worker) + more <= share;
     bool room = payload_has_room(run->payload, more * PAYLOAD_CHUNK_BYTES);
@@ -270,6 +274,7 @@ void grant_look(struct shard *shard, uint32_t worker)
         advance(shard, worker);
     else if (!others && stands_still(shard, worker))
         set_turn(shard, worker);
+    return true;
 }
 
 void grant_press(struct shard *shard)

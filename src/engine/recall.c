@@ -16,12 +16,14 @@ static bool pool_wants_work(const struct shard *shard, uint32_t pool)
     uint32_t live = 0, idle = 0;
     for (uint32_t i = 0; i < calls->call_count; i++)
         live += shard->live_of_call[shard->plan->pool_calls[calls->call_first + i]];
+    if (live == 0)
+        return false;
     for (uint32_t i = 0; i < run->pool_count[pool]; i++) {
         uint32_t worker = run->pool_first[pool] + i;
         idle +=
             shard->links[worker].attached && load_relaxed_u64(&run->workers[worker].lane.counters->state) == LANE_IDLE;
     }
-    return live > 0 && idle > 0;
+    return idle > 0;
 }
 
 /* Since when the oldest row of a worker runs; UINT64_MAX: none does. */
@@ -91,15 +93,14 @@ static uint32_t offer_to_all(struct shard *shard, uint32_t worker)
     return offered;
 }
 
-uint32_t recall_step(struct shard *shard, uint64_t *ret_wait_ns)
+/* Takes rows from workers of one Pool that are stuck. */
+static uint32_t recall_in_pool(struct shard *shard, uint32_t pool, uint64_t now_ns, uint64_t *ret_wait_ns)
 {
     const struct sheaf_run *run = shard->run;
-    uint64_t now_ns = clock_now_ns();
     uint32_t work = 0;
-    *ret_wait_ns = EVENT_COUNT_FOREVER;
-    for (uint32_t worker = 0; worker < run->worker_count; worker++) {
-        uint32_t pool = run->workers[worker].pool;
-        if (!shard->links[worker].attached || !pool_wants_work(shard, pool))
+    for (uint32_t i = 0; i < run->pool_count[pool]; i++) {
+        uint32_t worker = run->pool_first[pool] + i;
+        if (!shard->links[worker].attached)
             continue;
         const struct claim_page *page = &run->workers[worker].lane.claims;
         uint64_t since_ns = running_since(page);
@@ -113,6 +114,18 @@ uint32_t recall_step(struct shard *shard, uint64_t *ret_wait_ns)
         uint32_t freed = recall_claimed(shard, page) + offer_to_all(shard, worker);
         shard->pools[pool].pushed |= freed > 0;
         work += freed;
+    }
+    return work;
+}
+
+uint32_t recall_step(struct shard *shard, uint64_t *ret_wait_ns)
+{
+    uint64_t now_ns = clock_now_ns();
+    uint32_t work = 0;
+    *ret_wait_ns = EVENT_COUNT_FOREVER;
+    for (uint32_t pool = 0; pool < shard->plan->pool_count; pool++) {
+        if (pool_wants_work(shard, pool))
+            work += recall_in_pool(shard, pool, now_ns, ret_wait_ns);
     }
     return work;
 }

@@ -29,6 +29,7 @@ void recover_attached(struct shard *shard, const struct message_worker *message)
     link->damaged = 0;
     link->rows_seen = link->free_since_ns = link->stuck_since_ns = 0;
     link->returning = false;
+    complete_again(shard, message->worker); /* its news may have been taken before it was attached */
     link_flush(shard, message->worker);
     if (shard->pools[shard->run->workers[message->worker].pool].rebuilding)
         link_kill(shard, message->worker, "its Pool's rings are being made anew");

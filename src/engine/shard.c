@@ -15,6 +15,11 @@ enum {
     RING_ROWS_RETRY = 256, /* retries are rare, and what does not fit waits in its queue */
     OFFERED_MIN = 64,      /* rows of a Call offered at once, at least */
     OFFERED_PER_WORKER = 32,
+    OVER_PART_OF_BATCH = 8, /* of what a batch takes its answer may wait so much for others */
+    OVER_US_MAX = 10000,
+    OVER_US_MIN = 1000, /* a shorter sleep is not worth a timer */
+    OVER_BATCHES = 2,   /* expected meanwhile, at least */
+    PAUSE_US = 100000,  /* longer ones between batches say nothing more */
 };
 
 /* ---- what lineage tells ---- */
@@ -120,12 +125,45 @@ static uint32_t take_messages(struct shard *shard)
     return taken;
 }
 
+/* ---- when to look without being told ---- */
+
+void shard_note_batch(struct shard *shard, uint64_t run_ns)
+{
+    double run_us = (double)run_ns / 1000;
+    shard->tells.count++;
+    shard->tells.run_us += (run_us - shard->tells.run_us) / 8;
+}
+
+static void count_tells(struct shard *shard)
+{
+    struct tells *tells = &shard->tells;
+    if (tells->count == 0)
+        return;
+    uint64_t since_us = shard->now_us - tells->last_us;
+    since_us = since_us < PAUSE_US ? since_us : PAUSE_US;
+    tells->gap_us += ((double)since_us / tells->count - tells->gap_us) / 8;
+    tells->last_us = shard->now_us;
+    tells->count = 0;
+}
+
+/* Where batches end so often that several would wake this shard within a small part of what one takes, it sleeps that
+ * long over all of them: to be woken costs more than to take a batch in. 0: it wants to be woken by the next. */
+static uint64_t sleep_over_us(const struct shard *shard, uint64_t now_us)
+{
+    const struct tells *tells = &shard->tells;
+    uint64_t over_us = (uint64_t)(tells->run_us / OVER_PART_OF_BATCH);
+    over_us = over_us < OVER_US_MAX ? over_us : OVER_US_MAX;
+    bool many = over_us >= OVER_US_MIN && tells->gap_us * OVER_BATCHES <= (double)over_us;
+    return many && now_us - tells->last_us < over_us ? over_us : 0; /* none came over the last time: it is over */
+}
+
 /* One round. True: there may be more to do at once. */
 static bool step(struct shard *shard)
 {
     shard->now_us = clock_now_ns() / 1000;
     uint32_t work = take_messages(shard);
-    work += complete_step(shard);
+    work += complete_step(shard, false);
+    count_tells(shard);
     move_out_step(shard);
     admit_step(shard);
     dispatch_level(shard);
@@ -141,13 +179,8 @@ static bool step(struct shard *shard)
 
 static bool has_news(struct shard *shard)
 {
-    if (!mailbox_is_empty(&shard->inbox) || dispatch_has_room(shard))
-        return true;
-    for (uint32_t worker = 0; worker < shard->run->worker_count; worker++) {
-        if (shard->links[worker].attached && spsc_pending(&shard->links[worker].completions.ring))
-            return true;
-    }
-    return false;
+    return !mailbox_is_empty(&shard->inbox) || board_has_news(&shard->board, shard_news_words(shard)) ||
+           dispatch_has_room(shard);
 }
 
 /* Children may follow one that was taken without a word for so long. */
@@ -165,20 +198,20 @@ static uint64_t until_child_look(struct shard *shard, uint64_t timeout_ns)
 
 static void park(struct shard *shard, uint32_t seen, uint64_t timeout_ns)
 {
-    uint64_t retry_us;
+    uint64_t now_ns = clock_now_ns(), over_ns = sleep_over_us(shard, now_ns / 1000) * 1000, retry_us;
     if (sched_next_retry_us(shard->sched, shard->offered_us, &retry_us)) {
-        uint64_t now_us = clock_now_ns() / 1000;
-        uint64_t retry_ns = retry_us > now_us ? (retry_us - now_us) * 1000 : 0;
+        uint64_t retry_ns = retry_us * 1000 > now_ns ? retry_us * 1000 - now_ns : 0;
         timeout_ns = retry_ns < timeout_ns ? retry_ns : timeout_ns;
     }
     timeout_ns = until_child_look(shard, timeout_ns);
     uint64_t grant_ns = grant_wait_ns(shard);
     timeout_ns = grant_ns < timeout_ns ? grant_ns : timeout_ns;
     if (shard->slot_used > 0 || shard->hold_used > 0) {
-        uint64_t now_ns = clock_now_ns();
         uint64_t audit_ns = shard->audit_at_ns > now_ns ? shard->audit_at_ns - now_ns : 0;
         timeout_ns = audit_ns < timeout_ns ? audit_ns : timeout_ns;
     }
+    board_promise(&shard->board, over_ns > 0 ? now_ns + over_ns : 0);
+    timeout_ns = over_ns > 0 && over_ns < timeout_ns ? over_ns : timeout_ns;
     if (timeout_ns > 0 && event_count_announce(shard->board.shard_events, seen) && !has_news(shard))
         event_count_wait(shard->board.shard_events, seen, timeout_ns);
 }

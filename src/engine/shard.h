@@ -176,6 +176,13 @@ struct call_counts {
  */
 enum alone_says { ALONE_OPEN, ALONE_HELD, ALONE_MINE };
 
+/* shard.c: records that tell of a batch, in moving means. */
+struct tells {
+    uint32_t count; /* in this step */
+    uint64_t last_us;
+    double gap_us, run_us; /* between two of them; what a batch takes */
+};
+
 struct batching;    /* batching.c */
 struct counted;     /* counts.c */
 struct raised_rows; /* complete.c: rows of one batch that raised, being collected */
@@ -192,14 +199,16 @@ struct shard {
     bool alone_drained;     /* ... which began with nothing out */
     enum alone_says alone;  /* what this step may offer */
     uint64_t child_look_ns; /* until then children may come untold (COMPLETION_CHILD_NS) */
+    struct tells tells;     /* batches that workers told of, for how long to sleep over more of them */
     uint64_t offered_us;    /* rows that were due then were offered, as far as there was room */
     char *cancel_text;
 
     struct mailbox inbox;
     struct sources *sources;
     struct board board;
-    struct ready_producer *rings; /* [call * BOARD_RINGS + ring] */
-    struct link *links;           /* per worker */
+    struct ready_producer *rings;     /* [call * BOARD_RINGS + ring] */
+    struct link *links;               /* per worker */
+    uint64_t again[BOARD_NEWS_WORDS]; /* one bit per worker: looked at in the next step, news or not */
 
     struct lineage_memory lineage_memory, sched_memory; /* counted */
     struct lineage *lineage;
@@ -246,6 +255,12 @@ struct shard {
     _Atomic uint64_t quiet_for;   /* the word of alone.c in whose round nothing of this shard is out */
 };
 
+/* Words of the news that have a worker. */
+static inline uint32_t shard_news_words(const struct shard *shard)
+{
+    return (shard->run->worker_count + 63) / 64;
+}
+
 /* ---- shard.c ---- */
 int shard_create(struct sheaf_run *run, uint32_t number, struct shard **ret_shard, struct sheaf_error *error);
 int shard_start(struct shard *shard);
@@ -255,6 +270,9 @@ void shard_destroy(struct shard *shard);
 void shard_tell(struct shard *shard, struct message *message);
 /* Something changed that all shards look at. Any thread. */
 void shard_wake_all(const struct sheaf_run *run);
+
+/* A record told of a batch that ran so long. */
+void shard_note_batch(struct shard *shard, uint64_t run_ns);
 /* After every lineage event: acts on what its effects collected. */
 void shard_settle(struct shard *shard);
 /* Gives up the run: memory is out, or an internal rule is broken. */
@@ -338,7 +356,11 @@ int list_copy_in(struct payload *payload, uint32_t shard, const struct sheaf_val
 int leaf_copy_in(struct payload *payload, uint32_t shard, const struct sheaf_value *value, struct value_ref *ret_ref);
 
 /* ---- complete.c ---- */
-uint32_t complete_step(struct shard *shard); /* takes in what workers wrote; returns the number of records */
+/* Takes in what workers wrote that have news, or all of them, which a worker that spoils the news cannot keep from it;
+ * returns the number of records. */
+uint32_t complete_step(struct shard *shard, bool all);
+/* The next step looks at the worker whether it has news or not. */
+void complete_again(struct shard *shard, uint32_t worker);
 void complete_drain(struct shard *shard, uint32_t worker);
 struct raised_rows *raised_create(void);
 void raised_free(struct raised_rows *raised);
@@ -355,8 +377,10 @@ void complete_failed(struct shard *shard, const struct sched_loss *loss, const u
                      const char *text, uint32_t text_bytes, uint64_t elapsed_us);
 
 /* ---- grant.c ---- */
-/* What a worker wants and may have; shard 0. */
-void grant_look(struct shard *shard, uint32_t worker);
+/* What a worker wants and may have; shard 0. True: something is open, and to be looked at in every step. */
+bool grant_look(struct shard *shard, uint32_t worker);
+/* Memory is being found for somebody: what any worker does may matter. */
+bool grant_concerns_all(const struct shard *shard);
 /* When to look again although nothing happens: somebody waits and nobody else goes on. */
 uint64_t grant_wait_ns(const struct shard *shard);
 /* A shard has no room for what a row is to read, and perhaps nothing is out that would make some. */

@@ -169,6 +169,7 @@ static uint32_t claim_from(struct sheaf_worker *worker, struct look *look, uint3
     if (taken.damaged > 0) {
         struct lane_counters *counters = worker->lane.counters;
         store_relaxed_u64(&counters->damaged, load_relaxed_u64(&counters->damaged) + taken.damaged);
+        board_add_news(board, worker->hello.worker);
         event_count_bump(board->shard_events);
     }
     return taken.claimed;

@@ -37,13 +37,10 @@ static void run_rows(struct sheaf_worker *worker, const struct sheaf_worker_clai
 static void run_batch(struct sheaf_worker *worker, const struct sheaf_worker_claim *claim,
                       const struct opened_operator *opened)
 {
-    const struct sheaf_row **rows = (const struct sheaf_row **)malloc((claim->row_count + 1) * sizeof *rows);
     char message[MESSAGE_BYTES] = "";
-    uint32_t count = 0;
-    int status = rows != NULL ? 0 : -ENOMEM;
-    for (uint32_t at = 0; at < claim->row_count && rows != NULL; at++)
-        if (sheaf_worker_start(worker, claim->rows[at]) == 0)
-            rows[count++] = claim->rows[at];
+    const struct sheaf_row **rows;
+    uint32_t count = rows_start_batch(worker, &rows);
+    int status = 0;
     if (count > 0) {
         struct sheaf_batch batch = {
             .size = sizeof batch, .row_count = count, .rows = rows, .host_batch = claim->host_batch};
@@ -51,7 +48,6 @@ static void run_batch(struct sheaf_worker *worker, const struct sheaf_worker_cla
     }
     message[MESSAGE_BYTES - 1] = '\0';
     sheaf_worker_finish_batch(worker, claim, status, message);
-    free((void *)rows);
 }
 
 static int serve(struct sheaf_worker *worker, const struct operators *operators)

@@ -63,6 +63,7 @@ void record_commit(struct sheaf_worker *worker, uint32_t shard)
     if (link->records.reserved == link->records.committed)
         return;
     spsc_commit(&link->records);
+    board_add_news(&link->board, worker->hello.worker);
     link->unannounced = true;
 }
 
@@ -100,6 +101,16 @@ void announce(struct sheaf_worker *worker)
         struct shard_link *link = &worker->links[shard];
         if (link->unannounced)
             announce_link(link, now_ns());
+    }
+}
+
+void announce_going_on(struct sheaf_worker *worker)
+{
+    uint64_t at_ns = now_ns();
+    for (uint32_t shard = 0; shard < worker->hello.shard_count; shard++) {
+        struct shard_link *link = &worker->links[shard];
+        if (link->unannounced && !board_promised(&link->board, at_ns))
+            announce_link(link, at_ns);
     }
 }
 

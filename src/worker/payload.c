@@ -85,6 +85,7 @@ static bool want_chunks(struct sheaf_worker *worker, uint64_t count)
     worker->wishes++;
     payload_say_wish(worker);
     announce(worker);
+    board_add_news(&worker->links[0].board, worker->hello.worker);
     event_count_bump(worker->links[0].board.shard_events);
     return true;
 }

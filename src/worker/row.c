@@ -21,8 +21,10 @@ int rows_open(struct sheaf_worker *worker)
     worker->claim_shards = calloc(limit, sizeof *worker->claim_shards);
     worker->batch.rows = calloc(limit, sizeof *worker->batch.rows);
     worker->batch.views = calloc(limit, sizeof *worker->batch.views);
+    worker->batch.started = calloc(limit, sizeof *worker->batch.started);
     if (worker->rows == NULL || worker->texts == NULL || worker->free_rows == NULL || worker->claims == NULL ||
-        worker->claim_shards == NULL || worker->batch.rows == NULL || worker->batch.views == NULL)
+        worker->claim_shards == NULL || worker->batch.rows == NULL || worker->batch.views == NULL ||
+        worker->batch.started == NULL)
         return -ENOMEM;
     worker->row_limit = worker->free_count = limit;
     for (uint32_t at = 0; at < limit; at++) {
@@ -62,6 +64,7 @@ void rows_close(struct sheaf_worker *worker)
     free(worker->claim_shards);
     free(worker->batch.rows);
     free(worker->batch.views);
+    free(worker->batch.started);
 }
 
 bool is_group(const struct worker_call *call, uint32_t output)
@@ -162,7 +165,9 @@ static void misplaced(struct worker_row *row)
     struct lane_counters *counters = row->worker->lane.counters;
     row->unwanted = true;
     store_relaxed_u64(&counters->damaged, load_relaxed_u64(&counters->damaged) + 1);
-    event_count_bump(row->worker->links[row->shard].board.shard_events);
+    const struct board *board = &row->worker->links[row->shard].board;
+    board_add_news(board, row->worker->hello.worker);
+    event_count_bump(board->shard_events);
 }
 
 struct worker_row *row_make(struct sheaf_worker *worker, struct worker_call *call, uint32_t shard,
@@ -227,6 +232,20 @@ int row_start_at(struct worker_row *row, uint64_t at_ns)
     row->worker->has_run = true;
     row_check_inputs(row);
     return row->damaged || row->spoiled ? -EBADMSG : 0;
+}
+
+uint32_t rows_start_batch(struct sheaf_worker *worker, const struct sheaf_row ***ret_rows)
+{
+    struct worker_batch *batch = &worker->batch;
+    uint32_t count = 0;
+    orders_poll(worker);
+    announce_going_on(worker); /* it may take long */
+    uint64_t at_ns = now_ns();
+    for (uint32_t at = 0; at < batch->count; at++)
+        if (row_start_at(batch->rows[at], at_ns) == 0)
+            batch->started[count++] = &batch->rows[at]->row;
+    *ret_rows = batch->started;
+    return count;
 }
 
 int row_breach(struct worker_row *row, const char *format, ...)

@@ -322,6 +322,6 @@ int sheaf_worker_finish_batch(struct sheaf_worker *worker, const struct sheaf_wo
     batch->count = 0;
     struct lane_counters *counters = worker->lane.counters;
     store_relaxed_u64(&counters->batches, load_relaxed_u64(&counters->batches) + 1);
-    announce(worker);
+    announce_going_on(worker);
     return worker->failure;
 }

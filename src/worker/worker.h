@@ -103,11 +103,12 @@ struct worker_batch {
     struct sheaf_worker *worker;
     uint32_t index; /* of the Call among worker->calls */
     uint32_t count;
-    enum batch_close closed;  /* of a batch operator's: why it has no more rows */
-    enum batch_close cut;     /* while it is claimed: some row was left for its shape, or for its bytes */
-    uint64_t shape, bytes;    /* of the rows claimed so far */
-    struct worker_row **rows; /* room for row_limit */
-    const struct sheaf_row **views;
+    enum batch_close closed;          /* of a batch operator's: why it has no more rows */
+    enum batch_close cut;             /* while it is claimed: some row was left for its shape, or for its bytes */
+    uint64_t shape, bytes;            /* of the rows claimed so far */
+    struct worker_row **rows;         /* room for row_limit */
+    const struct sheaf_row **views;   /* of all, as the next */
+    const struct sheaf_row **started; /* of those that were started */
 };
 
 struct eviction {
@@ -182,8 +183,10 @@ void record_commit(struct sheaf_worker *worker, uint32_t shard);
  * before this worker sleeps or starts a row that may take longer. So a result waits for that time and one row at most,
  * and the shard finds rows of several pages at once. */
 #define ANNOUNCE_NS 5000000u
-/* Bumps the shards that have records they were not told of: all, or those not told for ANNOUNCE_NS. */
+/* Bumps the shards that have records they were not told of: all, those that have not promised to look (for a worker
+ * that goes on: board_promise), or those not told for ANNOUNCE_NS. */
 void announce(struct sheaf_worker *worker);
+void announce_going_on(struct sheaf_worker *worker);
 void announce_due(struct sheaf_worker *worker, uint64_t at_ns);
 /* The same for a child that was just committed, after `before_ns`; see COMPLETION_CHILD_NS. */
 void announce_child(struct sheaf_worker *worker, uint32_t shard, uint64_t before_ns);
@@ -227,6 +230,9 @@ struct worker_row *row_make(struct sheaf_worker *worker, struct worker_call *cal
 /* C5. 0; -ECANCELED: not wanted any more, -EBADMSG: its inputs are damaged: finish it without running it. */
 int row_start(struct worker_row *row);
 int row_start_at(struct worker_row *row, uint64_t at_ns);
+/* C5 for the rows of worker->batch, as of one moment. Returns how many are to be run: `ret_rows`, good until the next
+ * batch. */
+uint32_t rows_start_batch(struct sheaf_worker *worker, const struct sheaf_row ***ret_rows);
 /* C6 and C7 for one row that was run alone. */
 void row_finish(struct worker_row *row, int status, const char *message);
 /* C6 and C7 for rows that were run together. */

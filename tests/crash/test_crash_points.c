@@ -47,6 +47,7 @@ static const struct point points[] = {
     {"record.written", NULL, false},
     {"spsc.filled", NULL, false},
     {"spsc.committed", NULL, false},
+    {"board.news", NULL, false},
     {"spsc.released", NULL, false},
     {"event.announced", NULL, false},
     {"event.moved", NULL, false},

@@ -267,6 +267,34 @@ static void a_board_keeps_its_rings_apart(void **state)
     board_release(&board);
 }
 
+/* News of a worker are its bit until the shard takes them; a promise holds until its time. */
+static void a_board_says_who_wrote(void **state)
+{
+    struct board board;
+    assert_int_equal(board_create(&board_shape, SEGMENT_ANY_NODE, &board), 0);
+    assert_false(board_has_news(&board, BOARD_NEWS_WORDS));
+    board_add_news(&board, 3);
+    board_add_news(&board, 63);
+    board_add_news(&board, 3);
+    board_add_news(&board, READY_RING_WORKERS_MAX - 1);
+    assert_true(board_has_news(&board, 1));
+    assert_int_equal(board_take_news(&board, 0), UINT64_C(1) << 3 | UINT64_C(1) << 63);
+    assert_int_equal(board_take_news(&board, 0), 0);
+    assert_false(board_has_news(&board, BOARD_NEWS_WORDS - 1));
+    assert_int_equal(board_take_news(&board, BOARD_NEWS_WORDS - 1), UINT64_C(1) << 63);
+    assert_false(board_has_news(&board, BOARD_NEWS_WORDS));
+    assert_false(board_promised(&board, 0));
+    board_promise(&board, 1000);
+    assert_true(board_promised(&board, 999));
+    assert_false(board_promised(&board, 1000));
+    memset((void *)board.news, 0xff, BOARD_NEWS_WORDS * sizeof *board.news); /* and lies beside nothing else */
+    struct ready_ring ring = board_ring(&board, 0, BOARD_RETRY);
+    assert_int_equal(load_relaxed_u32(&board.shard_events->word), 0);
+    assert_int_equal(load_relaxed_u32(&board.pool_events[0].word), 0);
+    assert_int_equal(load_relaxed_u64(&ring.slots->head), 0);
+    board_release(&board);
+}
+
 /* A second process maps the board by descriptor, claims from it, and cannot write the notice. */
 static void a_board_reaches_another_process(void **state)
 {
@@ -344,12 +372,19 @@ static void a_scribbled_board_is_attached_to(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_segment_keeps_its_size),           cmocka_unit_test(only_committed_parts_take_memory),
-        cmocka_unit_test(huge_pages_come_before_committing),  cmocka_unit_test(every_group_above_limits),
-        cmocka_unit_test(a_full_machine_is_an_error),         cmocka_unit_test(a_read_only_view_sees_and_cannot_write),
-        cmocka_unit_test(what_is_no_segment_is_refused),      cmocka_unit_test(a_lane_joins_two_views),
-        cmocka_unit_test(a_lane_of_another_shape_is_refused), cmocka_unit_test(a_board_keeps_its_rings_apart),
-        cmocka_unit_test(a_board_reaches_another_process),    cmocka_unit_test(a_board_that_lies_is_refused),
+        cmocka_unit_test(a_segment_keeps_its_size),
+        cmocka_unit_test(only_committed_parts_take_memory),
+        cmocka_unit_test(huge_pages_come_before_committing),
+        cmocka_unit_test(every_group_above_limits),
+        cmocka_unit_test(a_full_machine_is_an_error),
+        cmocka_unit_test(a_read_only_view_sees_and_cannot_write),
+        cmocka_unit_test(what_is_no_segment_is_refused),
+        cmocka_unit_test(a_lane_joins_two_views),
+        cmocka_unit_test(a_lane_of_another_shape_is_refused),
+        cmocka_unit_test(a_board_keeps_its_rings_apart),
+        cmocka_unit_test(a_board_says_who_wrote),
+        cmocka_unit_test(a_board_reaches_another_process),
+        cmocka_unit_test(a_board_that_lies_is_refused),
         cmocka_unit_test(a_scribbled_board_is_attached_to),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -183,6 +183,44 @@ static void test_bursts_cost_few_wakes(void **state)
     mini_stop(&mini);
 }
 
+/* How often the shard is bumped while so many batches of one row are answered, all there at once. */
+static uint32_t bumps_of_batches(uint64_t looks_ns)
+{
+    enum { BATCHES = 60 };
+    struct mini mini;
+    struct mini_call batch = {"batch", SHEAF_OPERATOR_BATCH, .batch_rows = 1, .output_count = 1,
+                              .output_kinds = {SHEAF_I64}};
+    mini_start(&mini, &batch, 1, NULL);
+    while (load_relaxed_u64(&mini.lane.counters->state) != LANE_IDLE)
+        cpu_pause();
+    board_promise(&mini.board, looks_ns);
+    (void)board_take_news(&mini.board, 0);
+    uint32_t before = event_count_sample(mini.board.shard_events), first = 0;
+    for (int64_t at = 0; at < BATCHES; at++) {
+        uint32_t grain = mini_push(&mini, 0, BOARD_READY, mini_i64(100 + at));
+        first = at == 0 ? grain : first;
+    }
+    mini_tell(&mini);
+    while (load_relaxed_u64(&mini.lane.counters->batches) < BATCHES ||
+           load_relaxed_u64(&mini.lane.counters->state) != LANE_IDLE)
+        cpu_pause();
+    uint32_t moved = (event_count_sample(mini.board.shard_events) - before) / 2;
+    assert_int_equal(board_take_news(&mini.board, 0), 1); /* of worker 0 */
+    for (uint32_t at = 0; at < BATCHES; at++)
+        mini_expect(&mini, COMPLETION_ANSWER, first + at);
+    mini_stop(&mini);
+    return moved;
+}
+
+/* A shard that has promised to look is not woken batch by batch, but when its worker goes to sleep. */
+static void test_promised_looks_spare_wakes(void **state)
+{
+    uint32_t told = bumps_of_batches(0), promised = bumps_of_batches(UINT64_MAX);
+    print_message("60 batches, %u bumps; %u of a shard that looks by itself\n", told, promised);
+    assert_true(told >= 60);
+    assert_true(promised > 0 && promised < 10);
+}
+
 static void test_groups_by_append(void **state)
 {
     struct mini mini;
@@ -697,6 +735,7 @@ int main(void)
         cmocka_unit_test(test_state_is_preferred_and_evicted),
         cmocka_unit_test(test_much_foreign_work_is_taken),
         cmocka_unit_test(test_overflow_wakes_the_shard),
+        cmocka_unit_test(test_promised_looks_spare_wakes),
         cmocka_unit_test(test_file_descriptors),
         cmocka_unit_test(test_refusals_are_one_line),
         cmocka_unit_test(test_many_rows_in_order),
