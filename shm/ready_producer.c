@@ -98,7 +98,7 @@ bool ready_ring_has_room(const struct ready_producer *producer)
     return find_place(producer, &position) == 0;
 }
 
-int ready_ring_push(struct ready_producer *producer, uint32_t grain, uint64_t number, uint64_t *ret_position)
+int ready_ring_put(struct ready_producer *producer, uint32_t grain, uint64_t number, uint64_t *ret_position)
 {
     assert(grain < DISPATCH_GRAINS_MAX && number <= DISPATCH_NUMBER_MASK);
     uint64_t position = 0;
@@ -111,10 +111,24 @@ int ready_ring_push(struct ready_producer *producer, uint32_t grain, uint64_t nu
     store_release_u64(slot_at(producer, position), seal(producer, ready_body(READY_SLOT_READY, lap, grain, 0)));
     SHEAF_CRASH_POINT("ready.pushed");
     producer->tail = position + 1;
-    store_release_u64(&producer->ring.notice->tail, producer->tail); /* P3, skipped positions included */
-    SHEAF_CRASH_POINT("ready.tail_moved");
     *ret_position = position;
     return 0;
+}
+
+void ready_ring_show(struct ready_producer *producer)
+{
+    if (load_relaxed_u64(&producer->ring.notice->tail) == producer->tail)
+        return;
+    store_release_u64(&producer->ring.notice->tail, producer->tail); /* P3, skipped positions included */
+    SHEAF_CRASH_POINT("ready.tail_moved");
+}
+
+int ready_ring_push(struct ready_producer *producer, uint32_t grain, uint64_t number, uint64_t *ret_position)
+{
+    int status = ready_ring_put(producer, grain, number, ret_position);
+    if (status == 0)
+        ready_ring_show(producer);
+    return status;
 }
 
 /* Whether the slot's word is about (g, d) as pushed at `position`, CLAIMED or READY. */

@@ -140,6 +140,11 @@ void ready_producer_close(struct ready_producer *producer);
  */
 int ready_ring_push(struct ready_producer *producer, uint32_t grain, uint64_t number, uint64_t *ret_position);
 
+/* The same in two: P2, and P3 for all that was put since. Workers see rows that are shown together all at once, so that
+ * one that is awake does not take the first of them for the whole. */
+int ready_ring_put(struct ready_producer *producer, uint32_t grain, uint64_t number, uint64_t *ret_position);
+void ready_ring_show(struct ready_producer *producer);
+
 /*
  * Whether a push would find a place: the look of a shard that published `overflow` and announced its sleep, before it
  * parks (a worker may have made room between the push that found none and `overflow`, and then parked).

@@ -255,8 +255,8 @@ static int offer(struct shard *shard, const struct sched_row *row, bool single)
     slot->alone = shard->alone == ALONE_MINE;
     int result = describe(shard, slot, row);
     if (result == 0)
-        result = ready_ring_push(ring_of(shard, row->grain.call, slot->ring), slot_number(shard, slot), slot->number,
-                                 &slot->position);
+        result = ready_ring_put(ring_of(shard, row->grain.call, slot->ring), slot_number(shard, slot), slot->number,
+                                &slot->position);
     if (result == -EAGAIN)
         counts->full_ring = 1u + slot->ring;
     if (result < 0) {
@@ -279,6 +279,13 @@ static bool next_row(struct shard *shard, uint32_t call, uint64_t now_us, struct
                                       : sched_next(shard->sched, call, now_us, ret_row);
 }
 
+static void show_call(struct shard *shard, uint32_t call)
+{
+    for (uint32_t ring = 0; ring < BOARD_RINGS; ring++)
+        ready_ring_show(ring_of(shard, call, (enum board_ring)ring));
+}
+
+/* An isolation batch is shown as a whole: a worker that is awake would take part of it for all of it. */
 static uint32_t offer_call(struct shard *shard, uint32_t call, uint64_t now_us)
 {
     uint32_t offered = 0, pool = shard->plan->calls[call].pool;
@@ -301,7 +308,10 @@ static uint32_t offer_call(struct shard *shard, uint32_t call, uint64_t now_us)
         }
         offered++;
         in_batch = row.queue == SCHED_ISOLATION && row.batch_left > 0;
+        if (!in_batch)
+            show_call(shard, call);
     }
+    show_call(shard, call); /* of a batch that found no room for all of it */
     return offered;
 }
 

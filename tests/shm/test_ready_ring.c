@@ -87,6 +87,25 @@ static void rows_come_out_in_order(void **state)
     }
 }
 
+/* Rows that are put are seen by nobody until they are shown. */
+static void rows_are_shown_together(void **state)
+{
+    struct stage *stage = *state;
+    struct ready_claim claims[CAPACITY];
+    uint64_t position;
+    for (uint32_t grain = 0; grain < 3; grain++) {
+        struct dispatch dispatch = {.grain = grain, .number = 1};
+        dispatch_write(&stage->table, &dispatch);
+        assert_int_equal(ready_ring_put(&stage->producer, grain, 1, &position), 0);
+        assert_int_equal(position, grain);
+        assert_int_equal(ready_ring_find(&stage->producer, grain, 1, position), READY_WAITING);
+        assert_int_equal(ready_ring_waiting(&stage->ring), 0);
+        assert_int_equal(claim(stage, 0, CAPACITY, claims).claimed, 0);
+    }
+    ready_ring_show(&stage->producer);
+    assert_int_equal(claim(stage, 0, CAPACITY, claims).claimed, 3);
+}
+
 static void a_full_ring_says_so(void **state)
 {
     struct stage *stage = *state;
@@ -396,6 +415,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         RING_TEST(rows_come_out_in_order),
         RING_TEST(descriptors_cross_as_far_as_they_count),
+        RING_TEST(rows_are_shown_together),
         RING_TEST(a_full_ring_says_so),
         RING_TEST(a_filter_takes_in_order_and_leaves_the_rest),
         RING_TEST(a_full_page_claims_nothing_more),
