@@ -17,9 +17,10 @@ enum {
     OFFERED_PER_WORKER = 32,
     OVER_PART_OF_BATCH = 8, /* of what a batch takes its answer may wait so much for others */
     OVER_US_MAX = 10000,
-    OVER_US_MIN = 1000, /* a shorter sleep is not worth a timer */
-    OVER_BATCHES = 2,   /* expected meanwhile, at least */
-    PAUSE_US = 100000,  /* longer ones between batches say nothing more */
+    OVER_US_MIN = 1000,       /* a shorter sleep is not worth a timer */
+    OVER_BATCHES = 2,         /* expected meanwhile, at least */
+    LOOK_AT_ALL_US = 1000000, /* as often as the supervisor bumps: who spoils the news of others costs that much */
+    PAUSE_US = 100000,        /* longer ones between batches say nothing more */
 };
 
 /* ---- what lineage tells ---- */
@@ -162,7 +163,9 @@ static bool step(struct shard *shard)
 {
     shard->now_us = clock_now_ns() / 1000;
     uint32_t work = take_messages(shard);
-    work += complete_step(shard, false);
+    bool all = shard->now_us - shard->looked_us >= LOOK_AT_ALL_US;
+    shard->looked_us = all ? shard->now_us : shard->looked_us;
+    work += complete_step(shard, all);
     count_tells(shard);
     move_out_step(shard);
     admit_step(shard);

@@ -219,6 +219,7 @@ struct shard {
     uint64_t admitted_count;
     uint64_t ahead_bytes; /* of roots that are ahead */
     uint64_t now_us;      /* at the start of the step */
+    uint64_t looked_us;   /* at all workers, news or not */
     uint32_t reading;     /* roots whose sources are being read */
 
     struct slot *slots;
