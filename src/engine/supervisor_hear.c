@@ -28,6 +28,7 @@ static void became_ready(struct supervisor *supervisor, uint32_t worker)
     process->phase = PHASE_READY;
     process->ready_ns = clock_now_ns();
     process->futile_starts = 0;
+    run_log(supervisor->run, 0, "worker %u is ready: process %d", worker, (int)process->child.pid);
     pthread_mutex_lock(&supervisor->lock);
     supervisor->ready_of_pool[supervisor->run->workers[worker].pool]++;
     pthread_cond_broadcast(&supervisor->changed);
