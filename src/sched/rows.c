@@ -133,6 +133,12 @@ void row_remove(struct sched *sched, uint32_t call, uint32_t entity)
     row->place = ROW_NOWHERE;
 }
 
+void row_move_up(struct sched *sched, uint32_t call, uint32_t entity)
+{
+    row_remove(sched, call, entity);
+    row_append(sched, call, entity, ROW_READY);
+}
+
 uint32_t row_new_batch(struct sched *sched)
 {
     if (++sched->last_batch == 0)

@@ -52,7 +52,7 @@ struct call_queues {
     uint64_t isolation_batches;
 };
 
-/* bulk.c: how large roots are, and how much of each is queued. */
+/* bulk.c, level.c: how large roots are, and how much of each is queued. */
 struct bulk_root {
     uint64_t children;
     double children_log; /* log(1 + children) */
@@ -94,6 +94,8 @@ void row_in(struct sched *sched, uint32_t call, struct row *row);
 void row_append(struct sched *sched, uint32_t call, uint32_t entity, enum row_place place);
 void row_prepend(struct sched *sched, uint32_t call, uint32_t entity, enum row_place place);
 void row_remove(struct sched *sched, uint32_t call, uint32_t entity);
+/* A row that is aside becomes READY. */
+void row_move_up(struct sched *sched, uint32_t call, uint32_t entity);
 
 /* To the tail of the isolation queue, as part of a batch; and a number for a new batch. */
 void row_isolate(struct sched *sched, uint32_t call, uint32_t entity, uint32_t batch);
@@ -103,10 +105,16 @@ uint32_t row_new_batch(struct sched *sched);
 struct bulk_root *bulk_root_of(struct sched *sched, uint32_t root);
 int bulk_open(struct sched *sched);
 void bulk_close(struct sched *sched);
+/* Roots that are opened before any is finished, for a small one to be among them. */
+uint64_t bulk_first_roots(const struct bulk *bulk);
 
 /* lanes.c: the lane for a row of the root; the lane to serve next, if any row is READY. */
 uint32_t lane_of_root(const struct sched *sched, uint32_t call, struct bulk_root *root);
 struct lane *lane_to_serve(const struct call_queues *queues);
+static inline bool has_lanes(const struct sched *sched, uint32_t call)
+{
+    return sched->calls[call].lane_count > 1;
+}
 /* READY and out. */
 static inline uint32_t lane_rows(const struct lane *lane)
 {

@@ -86,7 +86,7 @@ void sched_requeue_uncharged(struct sched *sched, struct grain grain);
  * none has anything to give now. */
 uint32_t sched_pick(const struct sched *sched, const uint32_t *calls, uint32_t count, uint64_t now_us);
 
-/* ---- roots much larger than the others (bulk.c) ---- */
+/* ---- roots much larger than the others (bulk.c, level.c) ---- */
 
 /* From now on none of its rows is put aside: roots were put in order by somebody who knows them. */
 void sched_keep_order(struct sched *sched);
