@@ -280,7 +280,8 @@ int layout_document_note(struct layout_document *document, const struct page_con
 void layout_document_margins(const struct layout_document *document, const struct page_content *content,
                              uint8_t *ret_margin)
 {
-    memset(ret_margin, 0, content->line_count);
+    if (content->line_count > 0) /* else there may be no array at all */
+        memset(ret_margin, 0, content->line_count);
     if (content->line_count < PAGE_LINES_LEAST || document->entry_capacity == 0)
         return;
     float size = page_size(content);

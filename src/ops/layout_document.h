@@ -35,7 +35,8 @@ void layout_document_fini(struct layout_document *document);
 int layout_document_note(struct layout_document *document, const struct page_content *content);
 /* Between the passes: works out `style`. */
 void layout_document_finish(struct layout_document *document);
-/* Second pass: the margin class of every line (layout_page's `margin`) into `ret_margin`, line_count bytes. */
+/* Second pass: the margin class of every line (layout_page's `margin`) into `ret_margin`, line_count bytes:
+ * of a page without lines none, and it may be NULL. */
 void layout_document_margins(const struct layout_document *document, const struct page_content *content,
                              uint8_t *ret_margin);
 

@@ -379,6 +379,18 @@ static void test_margins(void **state)
     layout_document_fini(&document);
 }
 
+/* The first page that a worker puts together may have none: there is no array yet then. */
+static void test_margins_of_no_lines(void **state)
+{
+    struct fixture *f = *state;
+    struct layout_document document = {0};
+    page_start(&f->page, 1);
+    assert_int_equal(layout_document_note(&document, &f->page), 0);
+    layout_document_finish(&document);
+    layout_document_margins(&document, &f->page, NULL);
+    layout_document_fini(&document);
+}
+
 #define UNIT(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -403,6 +415,7 @@ int main(void)
         UNIT(test_random_pages),
         UNIT(test_hostile_page),
         UNIT(test_margins),
+        UNIT(test_margins_of_no_lines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
