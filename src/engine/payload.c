@@ -261,7 +261,7 @@ static bool chunk_freed(struct payload *payload, struct payload_segment *segment
     if (segment->stale[chunk] && atomic_load_explicit(&segment->live[chunk], memory_order_relaxed) == 0) {
         segment->stale[chunk] = 0;
         segment->stale_count--;
-        handed_on = segment->leased;
+        handed_on = segment->occupied;
     }
     pthread_mutex_unlock(&payload->lock);
     return handed_on;

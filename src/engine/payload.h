@@ -124,6 +124,10 @@ bool payload_keeps_real(const struct payload *payload);
  * many of `capacity` were written. */
 uint32_t payload_lease(struct payload *payload, uint32_t worker, uint32_t *ret_chunks, uint32_t capacity);
 
+/* The process is proven dead: before any shard is told. What becomes free from then on is its successor's, who finds it
+ * in its lease; handed on it would reach the successor too, even where the end of the lease has made it unreal. */
+void payload_orphan(struct payload *payload, uint32_t worker);
+
 /* The process is proven dead and every shard has taken from it what is to be taken. Of the chunks that hold no value,
  * `keep` stay real for its successor. */
 void payload_end_lease(struct payload *payload, uint32_t worker, uint32_t keep);

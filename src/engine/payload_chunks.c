@@ -175,7 +175,7 @@ uint32_t payload_lease(struct payload *payload, uint32_t worker, uint32_t *ret_c
     uint32_t count = 0;
     pthread_mutex_lock(&payload->lock);
     assert(!segment->leased);
-    segment->leased = true;
+    segment->leased = segment->occupied = true;
     uint32_t reach = atomic_load_explicit(&segment->reach, memory_order_relaxed);
     for (uint32_t chunk = 0; chunk < reach && count < capacity; chunk++) {
         if (is_real(segment, chunk) && !segment->stale[chunk])
@@ -185,11 +185,19 @@ uint32_t payload_lease(struct payload *payload, uint32_t worker, uint32_t *ret_c
     return count;
 }
 
+void payload_orphan(struct payload *payload, uint32_t worker)
+{
+    struct payload_segment *segment = payload_segment_of(payload, payload_worker_segment(payload, worker));
+    pthread_mutex_lock(&payload->lock);
+    segment->occupied = false;
+    pthread_mutex_unlock(&payload->lock);
+}
+
 void payload_end_lease(struct payload *payload, uint32_t worker, uint32_t keep)
 {
     struct payload_segment *segment = payload_segment_of(payload, payload_worker_segment(payload, worker));
     pthread_mutex_lock(&payload->lock);
-    segment->leased = false;
+    segment->leased = segment->occupied = false;
     uint32_t reach = atomic_load_explicit(&segment->reach, memory_order_relaxed), kept = 0;
     for (uint32_t chunk = 0; chunk < reach; chunk++) {
         if (!is_real(segment, chunk))

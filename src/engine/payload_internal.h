@@ -22,6 +22,7 @@ struct payload_segment {
     _Atomic uint32_t *live; /* per chunk: values that touch it (worker segments) */
     _Atomic uint8_t *stale; /* per chunk, written under the lock: holds values of a dead process */
     bool leased;            /* under the lock */
+    bool occupied;          /* the process that leases it is there; under the lock */
     uint64_t *free_pages;   /* shard segments, under the lock: a bit per page that is real and not in use */
     uint64_t page_hint;     /* where the last search ended */
 };

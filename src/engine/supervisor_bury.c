@@ -80,6 +80,7 @@ void supervisor_bury(struct supervisor *supervisor, uint32_t worker)
     child_close(&process->child);
     bool was_ready = process->phase == PHASE_READY;
     process->phase = PHASE_RECOVERING;
+    payload_orphan(run->payload, worker);
     if (atomic_load_explicit(&supervisor->stopping, memory_order_acquire)) {
         process->phase = PHASE_NONE;
         return;

@@ -132,6 +132,28 @@ static void test_chunks_survive_their_owner(void **state)
     payload_destroy(payload);
 }
 
+/* Between the death of a process and the end of its lease nobody is there to be told of a chunk. */
+static void test_what_a_dead_process_has_is_not_handed_on(void **state)
+{
+    (void)state;
+    struct payload *payload = make();
+    uint32_t chunks[CHUNKS];
+    freed_count = 0;
+    payload_back(payload, 0, 2);
+    payload_lease(payload, 0, chunks, CHUNKS);
+    struct value_ref ref = value_at(payload, 0, PAYLOAD_CHUNK_BYTES + 100, 50);
+    assert_int_equal(payload_retain(payload, &ref), 0);
+    payload_end_lease(payload, 0, CHUNKS);
+    payload_lease(payload, 0, chunks, CHUNKS);
+    payload_orphan(payload, 0); /* the second one has died, and what the first left is freed now */
+    assert_int_equal(payload_release(payload, &ref, note_freed, NULL), PAYLOAD_FREED);
+    assert_int_equal(freed_count, 0);
+    payload_end_lease(payload, 0, 0);
+    assert_int_equal(payload_lease(payload, 0, chunks, CHUNKS), 0);
+    assert_int_equal(payload_retain(payload, &ref), -ERANGE); /* it is no memory any more */
+    payload_destroy(payload);
+}
+
 static void test_values_of_the_living_are_freed_by_their_owner(void **state)
 {
     (void)state;
@@ -243,6 +265,7 @@ int main(void)
         cmocka_unit_test(test_runs_end_with_the_segment),
         cmocka_unit_test(test_memory_that_nobody_gave),
         cmocka_unit_test(test_chunks_survive_their_owner),
+        cmocka_unit_test(test_what_a_dead_process_has_is_not_handed_on),
         cmocka_unit_test(test_values_of_the_living_are_freed_by_their_owner),
         cmocka_unit_test(test_nothing_outside_is_believed),
         cmocka_unit_test(test_the_limit_is_for_all),
