@@ -243,7 +243,7 @@ int payload_retain(struct payload *payload, struct value_ref *ref)
     uint32_t first, last;
     chunks_of(ref, &first, &last);
     for (uint32_t chunk = first; chunk <= last; chunk++) {
-        if (!atomic_load_explicit(&segment->real[chunk], memory_order_relaxed))
+        if (!chunk_is_real(segment, chunk))
             return -ERANGE;
     }
     for (uint32_t chunk = first; chunk <= last; chunk++) {

@@ -4,21 +4,16 @@
 
 #include "engine/payload_internal.h"
 
-static bool is_real(const struct payload_segment *segment, uint32_t chunk)
-{
-    return atomic_load_explicit(&segment->real[chunk], memory_order_relaxed);
-}
-
 uint32_t payload_unreal_run(const struct payload_segment *segment, uint32_t from, uint32_t most, uint32_t *ret_first)
 {
     uint32_t best = 0;
     for (uint32_t chunk = from; chunk < segment->chunk_count && best < most;) {
-        if (is_real(segment, chunk)) {
+        if (chunk_is_real(segment, chunk)) {
             chunk++;
             continue;
         }
         uint32_t first = chunk;
-        while (chunk < segment->chunk_count && chunk - first < most && !is_real(segment, chunk))
+        while (chunk < segment->chunk_count && chunk - first < most && !chunk_is_real(segment, chunk))
             chunk++;
         if (chunk - first > best) {
             best = chunk - first;
@@ -58,7 +53,7 @@ bool payload_make_real(struct payload *payload, struct payload_segment *segment,
         return false;
     }
     for (uint32_t chunk = first; chunk < first + count; chunk++) {
-        assert(!is_real(segment, chunk));
+        assert(!chunk_is_real(segment, chunk));
         atomic_store_explicit(&segment->real[chunk], 1, memory_order_relaxed);
     }
     segment->real_count += count;
@@ -72,7 +67,7 @@ bool payload_make_real(struct payload *payload, struct payload_segment *segment,
 
 void payload_make_unreal(struct payload *payload, struct payload_segment *segment, uint32_t chunk)
 {
-    assert(is_real(segment, chunk));
+    assert(chunk_is_real(segment, chunk));
     if (payload->keeps_real || segment_decommit(&segment->memory, chunk * PAYLOAD_CHUNK_BYTES, PAYLOAD_CHUNK_BYTES) < 0)
         return; /* then it stays, and is counted */
     atomic_store_explicit(&segment->real[chunk], 0, memory_order_relaxed);
@@ -150,7 +145,7 @@ const void *payload_real_at(const struct payload *payload, uint32_t worker, uint
     const struct payload_segment *segment = payload_segment_of(payload, payload_worker_segment(payload, worker));
     const void *memory = segment_at(&segment->memory, offset, bytes);
     for (uint64_t at = offset / PAYLOAD_CHUNK_BYTES; memory && at * PAYLOAD_CHUNK_BYTES < offset + bytes; at++) {
-        if (!is_real(segment, (uint32_t)at))
+        if (!chunk_is_real(segment, (uint32_t)at))
             return NULL;
     }
     return memory;
@@ -160,7 +155,7 @@ bool payload_give_back(struct payload *payload, uint32_t worker, uint64_t chunk)
 {
     struct payload_segment *segment = payload_segment_of(payload, payload_worker_segment(payload, worker));
     pthread_mutex_lock(&payload->lock);
-    bool ours = chunk < segment->chunk_count && is_real(segment, (uint32_t)chunk) && segment->leased &&
+    bool ours = chunk < segment->chunk_count && chunk_is_real(segment, (uint32_t)chunk) && segment->leased &&
                 !atomic_load_explicit(&segment->stale[chunk], memory_order_relaxed) &&
                 atomic_load_explicit(&segment->live[chunk], memory_order_relaxed) == 0;
     if (ours)
@@ -178,7 +173,7 @@ uint32_t payload_lease(struct payload *payload, uint32_t worker, uint32_t *ret_c
     segment->leased = segment->occupied = true;
     uint32_t reach = atomic_load_explicit(&segment->reach, memory_order_relaxed);
     for (uint32_t chunk = 0; chunk < reach && count < capacity; chunk++) {
-        if (is_real(segment, chunk) && !segment->stale[chunk])
+        if (chunk_is_real(segment, chunk) && !segment->stale[chunk])
             ret_chunks[count++] = chunk;
     }
     pthread_mutex_unlock(&payload->lock);
@@ -200,7 +195,7 @@ void payload_end_lease(struct payload *payload, uint32_t worker, uint32_t keep)
     segment->leased = segment->occupied = false;
     uint32_t reach = atomic_load_explicit(&segment->reach, memory_order_relaxed), kept = 0;
     for (uint32_t chunk = 0; chunk < reach; chunk++) {
-        if (!is_real(segment, chunk))
+        if (!chunk_is_real(segment, chunk))
             continue;
         /* Marked before it is looked at: a value that goes meanwhile is seen here, or sees the mark. */
         segment->stale_count += !segment->stale[chunk];

@@ -51,4 +51,10 @@ void payload_make_unreal(struct payload *payload, struct payload_segment *segmen
  * many did. */
 uint32_t payload_trim_runs(struct payload *payload);
 
+/* Whether a chunk is memory. Exact under the lock; without it, for chunks that whoever asks was told of. */
+static inline bool chunk_is_real(const struct payload_segment *segment, uint64_t chunk)
+{
+    return atomic_load_explicit(&segment->real[chunk], memory_order_relaxed);
+}
+
 #endif

@@ -5,11 +5,6 @@
 
 #include "engine/payload_internal.h"
 
-static bool is_real(const struct payload_segment *segment, uint64_t chunk)
-{
-    return atomic_load_explicit(&segment->real[chunk], memory_order_relaxed);
-}
-
 /* The first chunk from `chunk` on that has memory and is not real; chunk_count when there is none. */
 static uint64_t next_stray(const struct payload_segment *segment, uint64_t chunk)
 {
@@ -18,7 +13,7 @@ static uint64_t next_stray(const struct payload_segment *segment, uint64_t chunk
         if (data < 0)
             return segment->chunk_count;
         chunk = (uint64_t)data / PAYLOAD_CHUNK_BYTES;
-        if (!is_real(segment, chunk))
+        if (!chunk_is_real(segment, chunk))
             return chunk;
         chunk++;
     }
