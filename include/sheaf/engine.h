@@ -50,6 +50,9 @@ struct sheaf_engine_options {
     const char *device;   /* for Calls that have kernels: auto (NULL), host, cuda, or cuda:0,3. auto and host also use
                              the CPU; cuda fails the run when no device is left */
     enum sheaf_integrity integrity;
+    /* Deadline of a worker process from its start until it takes rows: its operators open meanwhile, and load what they
+     * need. It is replaced then; after three in a row the run ends. 0: 300,000. */
+    uint32_t start_timeout_ms;
 };
 
 /* Probes the machine and prepares; starts no worker. SHEAF_E_ENVIRONMENT when the machine cannot run it. */

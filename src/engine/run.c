@@ -43,6 +43,13 @@ uint32_t run_timeout_ms(const struct sheaf_run *run, const struct plan_call *cal
     return given_ms ? given_ms : call->timeout_ms ? call->timeout_ms : DEFAULT_MS;
 }
 
+uint32_t run_start_timeout_ms(const struct sheaf_run *run)
+{
+    enum { DEFAULT_MS = 300000 }; /* models of many gigabytes come from slow disks */
+    uint32_t given_ms = run->engine->options.start_timeout_ms;
+    return given_ms ? given_ms : DEFAULT_MS;
+}
+
 void run_log(const struct sheaf_run *run, int level, const char *format, ...)
 {
     const struct sheaf_engine_options *options = &run->engine->options;

@@ -188,6 +188,8 @@ void run_log(const struct sheaf_run *run, int level, const char *format, ...) SH
 
 /* The deadline of a row of a Call: what the host says, else the Call or its operator, else 60 s. */
 uint32_t run_timeout_ms(const struct sheaf_run *run, const struct plan_call *call);
+/* The deadline of a worker process for becoming ready: what the host says, else 300 s. */
+uint32_t run_start_timeout_ms(const struct sheaf_run *run);
 
 /* A thread of the engine: it takes none of the host's signals. 0 or a negative errno. */
 int thread_start(pthread_t *ret_thread, void *(*body)(void *), void *argument);

@@ -96,6 +96,8 @@ void supervisor_bury(struct supervisor *supervisor, uint32_t worker)
         char line[384];
         if (process->refusal[0])
             snprintf(line, sizeof line, "worker %u cannot start: %s", worker, process->refusal);
+        else if (process->killed)
+            snprintf(line, sizeof line, "worker %u cannot start: %s", worker, death.text);
         else
             snprintf(line, sizeof line, "worker %u cannot start: %s: %s; set SHEAF_WORKER to the worker program",
                      worker, run->engine->worker_path, death.text);

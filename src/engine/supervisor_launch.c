@@ -42,6 +42,8 @@ static int start_process(struct supervisor *supervisor, uint32_t worker)
     int result = greet_prepare(run, worker, &greeting);
     if (result < 0)
         return result;
+    process->started_ns = clock_now_ns();
+    process->start_told = false;
     struct message_worker attached = {
         .message.kind = MESSAGE_ATTACHED, .worker = worker, .generation = process->generation + 1};
     result = supervisor_tell_shards(supervisor, &attached);

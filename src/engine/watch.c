@@ -118,6 +118,23 @@ static void check_stopped(struct process *process)
         process_kill(process, WORKER_STOPPED, "the worker was stopped and did not go on");
 }
 
+/* One that does not become ready, because what its operators do when they open hangs, would be waited for for ever. It
+ * is said before it is ended. */
+static void check_start(const struct sheaf_run *run, uint32_t worker, struct process *process, uint64_t now_ns)
+{
+    enum { TOLD_PART = 8 };
+    uint64_t limit_ns = UINT64_C(1000000) * run_start_timeout_ms(run);
+    uint64_t own_ns = watch_own_ns(now_ns - process->started_ns, process_waited_ns(process->child.pid));
+    if (own_ns > limit_ns) {
+        process_kill(process, WORKER_TIMED_OUT, "it was not ready within %.3g s (--start-timeout)",
+                     (double)limit_ns / 1e9);
+    } else if (own_ns > limit_ns / TOLD_PART && !process->start_told) {
+        process->start_told = true;
+        run_log(run, 1, "worker %u is still starting after %.3g s: its operators open; it may take %.3g s", worker,
+                (double)own_ns / 1e9, (double)limit_ns / 1e9);
+    }
+}
+
 uint64_t process_private_bytes(pid_t pid)
 {
     unsigned long long resident, shared;
@@ -183,6 +200,10 @@ void watch_tick(struct sheaf_run *run, struct process *processes)
     uint64_t now_ns = clock_now_ns(), resident = 0;
     for (uint32_t worker = 0; worker < run->worker_count; worker++) {
         struct process *process = &processes[worker];
+        if (process->phase == PHASE_STARTING && !process->killed)
+            check_stopped(process);
+        if (process->phase == PHASE_STARTING && !process->killed)
+            check_start(run, worker, process, now_ns);
         if (process->phase != PHASE_READY)
             continue;
         uint64_t bytes = process_private_bytes(process->child.pid);

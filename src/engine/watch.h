@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the supervisor knows of the process behind each worker number, and looking after those that live: a row over
- * its deadline, memory over the share, a process that was stopped from outside. Whoever is found is killed; its death
- * tells the rest. One whose memory grew and stays is asked to end after the row at hand, and replaced: what operators
- * leak does not add up. The supervisor's thread, except where a field says otherwise.
+ * its deadline, memory over the share, a process that was stopped from outside or does not get ready. Who is found is
+ * killed; its death tells the rest. One whose memory grew and stays is asked to end after the row at hand, and
+ * replaced: what operators leak does not add up. The supervisor's thread, except where a field says otherwise.
  */
 #ifndef SRC_ENGINE_WATCH_H
 #define SRC_ENGINE_WATCH_H
@@ -30,6 +30,8 @@ struct process {
     bool killed;            /* by us, for `end` */
     bool idle;              /* because it took no rows */
     enum worker_end end;
+    uint64_t started_ns;  /* when it was made */
+    bool start_told;      /* it was said that its start takes long */
     uint64_t ready_ns;    /* when it said that it was */
     uint64_t least_bytes; /* of its private memory, in the ticks counted so far */
     uint32_t least_ticks;

@@ -172,6 +172,7 @@ int bed_try_open(struct bed *bed, const char *program, struct sheaf_error *error
                                            .root_window = bed->window,
                                            .device = bed->device,
                                            .worker_rows = bed->worker_rows,
+                                           .start_timeout_ms = bed->start_timeout_ms,
                                            .cookie = bed,
                                            .log = on_log};
     compile(bed, program);

@@ -27,6 +27,7 @@ struct bed {
     struct sheaf_run *run;
     uint32_t workers, window, worker_rows; /* of the next bed_open; 0: as the engine likes */
     uint64_t memory_bytes;
+    uint32_t start_timeout_ms;
     const char *worker_path;
     struct sheaf_run_options run_options;
     const char *device;

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,6 +59,18 @@ static int open_refused(const struct sheaf_open *open, void **ret_state)
 {
     snprintf(open->error, open->error_bytes, "the model moon.bin is not there");
     return SHEAF_E_ENVIRONMENT;
+}
+
+/* Does not come back from opening, or is stopped there: while `file` is there, which the first process removes. */
+static int open_late(const struct sheaf_open *open, void **ret_state)
+{
+    const char *file = open->options[0].text, *how = open->options[1].text;
+    if (strcmp(how, "always") != 0 && unlink(file) < 0)
+        return open_state(open, ret_state);
+    if (strcmp(how, "stop") == 0)
+        raise(SIGSTOP);
+    for (;;)
+        pause();
 }
 
 static void close_state(void *state)
@@ -333,6 +346,10 @@ static const struct sheaf_option trouble_options[] = {
      .choices = "raise|crash|hang"}};
 static const struct sheaf_option fifo_options[] = {{.name = "fifo", .type = SHEAF_OPTION_TEXT, .required = 1}};
 
+static const struct sheaf_option late_options[] = {
+    {.name = "file", .type = SHEAF_OPTION_TEXT, .required = 1},
+    {.name = "how", .type = SHEAF_OPTION_TEXT, .required = 1, .choices = "hang|stop|always"}};
+
 #define OPERATOR(label, in, out, ...)                                                                                  \
     {                                                                                                                  \
         .size = sizeof(struct sheaf_operator), .name = label, .version = "1", .summary = label, .inputs = in,          \
@@ -361,6 +378,19 @@ static const struct sheaf_operator operators[] = {
     OPERATOR("one_shape", tensor, one, .run_batch = run_one_shape,
              .flags = SHEAF_OPERATOR_BATCH | SHEAF_OPERATOR_ONE_SHAPE),
     OPERATOR("weigh", text, one, .run_batch = run_weigh, .flags = SHEAF_OPERATOR_BATCH),
+    {.size = sizeof(struct sheaf_operator),
+     .name = "late",
+     .version = "1",
+     .summary = "",
+     .inputs = one,
+     .input_count = 1,
+     .outputs = one,
+     .output_count = 1,
+     .options = late_options,
+     .option_count = 2,
+     .open = open_late,
+     .close = close_state,
+     .run = run_say},
     {.size = sizeof(struct sheaf_operator),
      .name = "unopenable",
      .version = "1",

@@ -328,6 +328,42 @@ static void test_cannot_start(void **state)
     }
 }
 
+/* One process of an operator that hangs or is stopped while it opens costs that process; one that always hangs ends the
+ * run, which says why. */
+static void test_never_ready(void **state)
+{
+    struct bed *bed = *state;
+    static const char *const hows[] = {"hang", "stop", "always"};
+    char file[] = "/tmp/sheaf-late-XXXXXX", program[256];
+    bed->workers = 1;
+    bed->start_timeout_ms = 1500;
+    bed_listen(bed, "is still starting after ");
+    for (size_t i = 0; i < sizeof hows / sizeof hows[0]; i++) {
+        struct sheaf_error error = SHEAF_ERROR_INIT;
+        struct outcomes outcomes = {0};
+        int64_t number = 1;
+        strcpy(file, "/tmp/sheaf-late-XXXXXX");
+        close(mkstemp(file));
+        snprintf(program, sizeof program,
+                 ONE "- {call: l, op: late, in: s, out: y, timeout_ms: 200, with: {file: %s, how: %s}}\n", file,
+                 hows[i]);
+        int status = bed_try_open(bed, program, &error);
+        if (strcmp(hows[i], "always") == 0) {
+            assert_int_equal(unlink(file), 0);
+            assert_int_equal(status, SHEAF_E_ENVIRONMENT);
+            assert_non_null(strstr(error.message, "it was not ready within 1.5 s"));
+            assert_int_equal(bed_workers(NULL, 0), 0);
+            continue;
+        }
+        assert_int_equal(status, 0);
+        bed_drive(bed, &number, 1, take_outcome, &outcomes);
+        bed_close(bed);
+        assert_int_equal(outcomes.ok, 1);
+        assert_int_equal(bed_number(bed, NULL, "worker_deaths"), 1);
+    }
+    assert_true(bed_heard(bed, "is still starting after ") >= 1 + 3);
+}
+
 /* ---- killing at random ---- */
 
 enum { ROOTS = 2000, KILLS_MAX = 25 };
@@ -459,6 +495,7 @@ int main(void)
         TEST(test_killed_from_outside),
         TEST(test_abort),
         TEST(test_cannot_start),
+        TEST(test_never_ready),
         TEST(test_random_kills),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

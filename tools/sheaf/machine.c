@@ -34,6 +34,7 @@ struct sheaf_engine_options machine_options(const struct settings *settings)
         .row_timeout_ms = settings_given(settings, SETTING_TIMEOUT)
                               ? (uint32_t)(settings_seconds(settings, SETTING_TIMEOUT) * 1000)
                               : 0,
+        .start_timeout_ms = (uint32_t)(settings_seconds(settings, SETTING_START_TIMEOUT) * 1000),
         .topology_xml = settings_given(settings, SETTING_TOPOLOGY) ? settings_text(settings, SETTING_TOPOLOGY) : NULL,
     };
 }

@@ -45,6 +45,8 @@ static const struct setting table[SETTING_COUNT] = {
                         "memory budget, as 2G; 0: three quarters of what may be used"},
     [SETTING_TIMEOUT] = {"timeout", 0, SETTING_SECONDS, false, NULL, "60", "SECONDS", "Machine",
                          "longest time for one page (for one row of a Call)"},
+    [SETTING_START_TIMEOUT] = {"start-timeout", 0, SETTING_SECONDS, false, NULL, "300", "SECONDS", "Machine",
+                               "longest time until a worker is ready: its steps open, and load their models"},
     [SETTING_INTEGRITY] = {"integrity", 0, SETTING_CHOICE, false, "off|crash|always", "crash", "WHEN", "Machine",
                            "look whether values are as they were answered: after crashes, or whenever one is read"},
     [SETTING_IO] = {"io", 0, SETTING_CHOICE, false, "auto|uring|sync", "auto", "HOW", "Machine",
