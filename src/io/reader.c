@@ -295,9 +295,11 @@ int reader_submit(struct reader *reader, const char *path, uint64_t tag)
 void reader_retry(struct reader *reader)
 {
     pthread_mutex_lock(&reader->lock);
-    reader->retry = true;
+    bool waits = reader->pending > 0; /* whoever asks from now on is told by the room there is */
+    reader->retry |= waits;
     pthread_mutex_unlock(&reader->lock);
-    io_wake(reader->io);
+    if (waits)
+        io_wake(reader->io);
 }
 
 void reader_wake(struct reader *reader)

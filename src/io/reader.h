@@ -66,7 +66,8 @@ void reader_destroy(struct reader *reader);
 
 /* Asks for one file; the path is copied. -EAGAIN: the queue is full; -ENOMEM. Wakes the I/O thread. Any thread. */
 int reader_submit(struct reader *reader, const char *path, uint64_t tag);
-/* Room may have come back: ask `place` again for what was told LATER, in order. Wakes the I/O thread. Any thread. */
+/* Room may have come back: ask `place` again for what was told LATER, in order. Wakes the I/O thread if there is
+ * anything to read. Any thread. */
 void reader_retry(struct reader *reader);
 /* Makes the current or next waiting reader_step return. Any thread. */
 void reader_wake(struct reader *reader);
