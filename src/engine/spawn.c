@@ -141,7 +141,9 @@ int child_spawn(const struct child_options *options, struct child *ret_child)
         goto out;
     }
     struct plan_of_child plan = {options, environment, sockets[1], pipes[1], null, getpid()};
-    struct child child = {.socket = sockets[0], .output = pipes[0], .pidfd = -1};
+    struct child child = CHILD_NONE;
+    child.socket = sockets[0];
+    child.output = pipes[0];
     child.pid = clone_with_pidfd(&child.pidfd);
     if (child.pid == 0)
         become_worker(&plan);
@@ -171,6 +173,14 @@ void child_kill(const struct child *child, int signal_number)
         syscall(SYS_pidfd_send_signal, child->pidfd, signal_number, NULL, 0);
 }
 
+bool child_is_stopped(const struct child *child)
+{
+    siginfo_t info = {.si_pid = 0};
+    /* __WALL: it has no exit signal. Left as it is, it is said again until the child goes on. */
+    int looked = waitid(P_PID, (id_t)child->pid, &info, WSTOPPED | WNOHANG | WNOWAIT | __WALL);
+    return looked == 0 && info.si_pid == child->pid;
+}
+
 int child_reap(struct child *child, int *ret_status, long *ret_cpu_us)
 {
     int status;
@@ -188,11 +198,10 @@ int child_reap(struct child *child, int *ret_status, long *ret_cpu_us)
 
 void child_close(struct child *child)
 {
-    if (child->pidfd >= 0)
-        close(child->pidfd);
-    if (child->socket >= 0)
-        close(child->socket);
-    if (child->output >= 0)
-        close(child->output);
+    const int descriptors[] = {child->pidfd, child->socket, child->output, child->statm, child->schedstat};
+    for (size_t i = 0; i < sizeof descriptors / sizeof *descriptors; i++) {
+        if (descriptors[i] >= 0)
+            close(descriptors[i]);
+    }
     *child = CHILD_NONE;
 }

@@ -15,11 +15,12 @@
 
 struct child {
     pid_t pid;
-    int pidfd;  /* readable once the process is dead */
-    int socket; /* our end of the attach socket */
-    int output; /* what it prints, on both stdout and stderr */
+    int pidfd;            /* readable once the process is dead */
+    int socket;           /* our end of the attach socket */
+    int output;           /* what it prints, on both stdout and stderr */
+    int statm, schedstat; /* its files in /proc, from the first look at them on */
 };
-#define CHILD_NONE ((struct child){.pid = 0, .pidfd = -1, .socket = -1, .output = -1})
+#define CHILD_NONE ((struct child){.pid = 0, .pidfd = -1, .socket = -1, .output = -1, .statm = -1, .schedstat = -1})
 
 struct child_options {
     const char *path;
@@ -34,6 +35,9 @@ int child_spawn(const struct child_options *options, struct child *ret_child);
 
 /* Ends it. The pidfd tells when it is gone. */
 void child_kill(const struct child *child, int signal_number);
+
+/* Whether a signal has stopped it and nothing has let it go on since. */
+bool child_is_stopped(const struct child *child);
 
 /* Collects a dead child: its wait status, and CPU microseconds of its life. Call once, after the pidfd became readable.
  */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/watch.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,7 +10,7 @@
 
 #include "engine/shard.h"
 
-enum { PERIOD_MS_MAX = 1000, PERIOD_MS_MIN = 10, STOPPED_TICKS_MAX = 2 };
+enum { PERIOD_MS_MAX = 1000, PERIOD_MS_MIN = 10, STOPPED_TICKS_MAX = 2, PROC_TEXT_BYTES = 256 };
 
 void process_kill(struct process *process, enum worker_end end, const char *format, ...)
 {
@@ -22,41 +23,45 @@ void process_kill(struct process *process, enum worker_end end, const char *form
     child_kill(&process->child, SIGKILL);
 }
 
-int watch_period_ms(const struct sheaf_run *run)
+/* The least of all deadlines, or `most_ms`. */
+static uint32_t shortest_timeout_ms(const struct sheaf_run *run, uint32_t most_ms)
 {
-    uint32_t shortest = 4 * PERIOD_MS_MAX;
+    uint32_t shortest_ms = most_ms;
     for (uint32_t call = 0; call < run->plan->call_count; call++) {
         uint32_t timeout_ms = run_timeout_ms(run, &run->plan->calls[call]);
-        shortest = timeout_ms < shortest ? timeout_ms : shortest;
+        shortest_ms = timeout_ms < shortest_ms ? timeout_ms : shortest_ms;
     }
+    return shortest_ms;
+}
+
+int watch_period_ms(const struct sheaf_run *run)
+{
+    uint32_t shortest = shortest_timeout_ms(run, 4 * PERIOD_MS_MAX);
     return shortest / 4 < PERIOD_MS_MIN ? PERIOD_MS_MIN : (int)(shortest / 4);
 }
 
-/* Reads one of a process's files in /proc by a format of scanf; how many values it took, 0 when there is no such file.
- */
-static int scan_proc(pid_t pid, const char *name, const char *format, ...) __attribute__((format(scanf, 3, 4)));
-
-static int scan_proc(pid_t pid, const char *name, const char *format, ...)
+/* The beginning of one of a process's files in /proc, as text; false when there is no such file. */
+static bool read_proc(pid_t pid, const char *name, int *descriptor, char *ret_text, size_t text_bytes)
 {
     char path[64];
-    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return 0;
-    va_list values;
-    va_start(values, format);
-    int taken = vfscanf(file, format, values);
-    va_end(values);
-    fclose(file);
-    return taken;
+    if (*descriptor < 0) {
+        snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
+        *descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    }
+    ssize_t got = *descriptor >= 0 ? pread(*descriptor, ret_text, text_bytes - 1, 0) : -1;
+    ret_text[got > 0 ? got : 0] = '\0';
+    return got > 0;
 }
 
 /* How long the process was ready to run and had no core, over its life: the second number of schedstat (proc(5)). 0
  * where the kernel does not count it. */
-static uint64_t process_waited_ns(pid_t pid)
+static uint64_t process_waited_ns(struct child *child)
 {
+    char text[PROC_TEXT_BYTES];
     unsigned long long waited;
-    return scan_proc(pid, "schedstat", "%*u %llu", &waited) == 1 ? waited : 0;
+    bool known = read_proc(child->pid, "schedstat", &child->schedstat, text, sizeof text) &&
+                 sscanf(text, "%*u %llu", &waited) == 1;
+    return known ? waited : 0;
 }
 
 /* How long the process has waited for a core since the last tick before the row that runs longest began. */
@@ -65,7 +70,7 @@ static uint64_t waited_with_row(struct sheaf_run *run, uint32_t worker, struct p
     struct worker *who = &run->workers[worker];
     const struct claim_page *page = &who->lane.claims;
     uint64_t before_ns = atomic_load_explicit(&who->waited_ns, memory_order_relaxed);
-    uint64_t waited_ns = process_waited_ns(process->child.pid), since_ns = UINT64_MAX;
+    uint64_t waited_ns = process_waited_ns(&process->child), since_ns = UINT64_MAX;
     atomic_store_explicit(&who->waited_ns, waited_ns, memory_order_relaxed);
     for (uint32_t i = 0; i < page->row_count; i++) {
         struct claim_row row = claim_page_read(page, i);
@@ -83,6 +88,9 @@ static void check_deadline(struct sheaf_run *run, uint32_t worker, struct proces
 {
     const struct claim_page *page = &run->workers[worker].lane.claims;
     uint64_t waited_ns = waited_with_row(run, worker, process);
+    uint64_t shortest_ns = shortest_timeout_ms(run, UINT32_MAX) * UINT64_C(1000000);
+    if (process->row_since_ns == UINT64_MAX || now_ns - process->row_since_ns <= shortest_ns)
+        return; /* not even the oldest can be over it; else each by its own, which stands in its descriptor */
     for (uint32_t i = 0; i < page->row_count; i++) {
         struct claim_row row = claim_page_read(page, i);
         if (row.state != CLAIM_RUNNING || row.blocked || row.since_ns == 0 || row.since_ns >= now_ns)
@@ -101,19 +109,12 @@ static void check_deadline(struct sheaf_run *run, uint32_t worker, struct proces
     }
 }
 
-/* A process that was stopped from outside (SIGSTOP) answers nothing and releases nothing. */
-static bool is_stopped(pid_t pid)
-{
-    char state;
-    /* pid (name) state: the name may hold anything, but ours has no bracket. */
-    return scan_proc(pid, "stat", "%*d (%*[^)]) %c", &state) == 1 && state == 'T'; /* not 't': a tracer lets it go on */
-}
-
-/* One that is still stopped a tick later is replaced. Who stopped it cannot be told: a row that ran is tried once more
- * alone, and only one that finds itself there again has done it. */
+/* A process that was stopped from outside (SIGSTOP) answers nothing and releases nothing. One that is still stopped a
+ * tick later is replaced. Who stopped it cannot be told: a row that ran is tried once more alone, and only one that
+ * finds itself there again has done it. */
 static void check_stopped(struct process *process)
 {
-    process->stopped_ticks = is_stopped(process->child.pid) ? process->stopped_ticks + 1 : 0;
+    process->stopped_ticks = child_is_stopped(&process->child) ? process->stopped_ticks + 1 : 0;
     if (process->stopped_ticks >= STOPPED_TICKS_MAX)
         process_kill(process, WORKER_STOPPED, "the worker was stopped and did not go on");
 }
@@ -124,7 +125,7 @@ static void check_start(const struct sheaf_run *run, uint32_t worker, struct pro
 {
     enum { TOLD_PART = 8 };
     uint64_t limit_ns = UINT64_C(1000000) * run_start_timeout_ms(run);
-    uint64_t own_ns = watch_own_ns(now_ns - process->started_ns, process_waited_ns(process->child.pid));
+    uint64_t own_ns = watch_own_ns(now_ns - process->started_ns, process_waited_ns(&process->child));
     if (own_ns > limit_ns) {
         process_kill(process, WORKER_TIMED_OUT, "it was not ready within %.3g s (--start-timeout)",
                      (double)limit_ns / 1e9);
@@ -135,12 +136,22 @@ static void check_start(const struct sheaf_run *run, uint32_t worker, struct pro
     }
 }
 
-uint64_t process_private_bytes(pid_t pid)
+static uint64_t private_bytes(pid_t pid, int *statm)
 {
+    char text[PROC_TEXT_BYTES];
     unsigned long long resident, shared;
-    if (scan_proc(pid, "statm", "%*u %llu %llu", &resident, &shared) != 2)
+    if (!read_proc(pid, "statm", statm, text, sizeof text) || sscanf(text, "%*u %llu %llu", &resident, &shared) != 2)
         return 0;
     return (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+uint64_t process_private_bytes(pid_t pid)
+{
+    int statm = -1;
+    uint64_t bytes = private_bytes(pid, &statm);
+    if (statm >= 0)
+        close(statm);
+    return bytes;
 }
 
 static void check_memory(struct process *process, uint64_t bytes, uint64_t limit)
@@ -206,7 +217,7 @@ void watch_tick(struct sheaf_run *run, struct process *processes)
             check_start(run, worker, process, now_ns);
         if (process->phase != PHASE_READY)
             continue;
-        uint64_t bytes = process_private_bytes(process->child.pid);
+        uint64_t bytes = private_bytes(process->child.pid, &process->child.statm);
         resident += bytes;
         if (!process->killed)
             check_deadline(run, worker, process, now_ns);
