@@ -70,8 +70,10 @@ void run_log(const struct sheaf_run *run, int level, const char *format, ...)
 void run_tell_host(struct sheaf_run *run, struct message *message)
 {
     uint64_t one = 1;
-    if (mailbox_post(&run->inbox, message))
-        (void)!write(run->inbox_fd, &one, sizeof one);
+    if (!mailbox_post(&run->inbox, message))
+        return;
+    atomic_fetch_add_explicit(&run->told, 1, memory_order_relaxed); /* the write orders it before what the host reads */
+    (void)!write(run->inbox_fd, &one, sizeof one);
 }
 
 void run_fail(struct sheaf_run *run, const char *format, ...)
@@ -264,11 +266,23 @@ static bool has_space(const struct sheaf_run *run)
            run->acknowledged >= run->space_after;
 }
 
+/* Empties the descriptor, if anybody has written there since the last time. One who is about to write is not missed: he
+ * makes it readable once more. */
+static void make_unreadable(struct sheaf_run *run)
+{
+    uint64_t times;
+    if (!run->readable && atomic_load_explicit(&run->told, memory_order_relaxed) == run->heard)
+        return;
+    if (read(run->inbox_fd, &times, sizeof times) != (ssize_t)sizeof times)
+        return;
+    run->heard += times - run->readable;
+    run->readable = false;
+}
+
 static struct message *next_message(struct sheaf_run *run)
 {
     if (!run->taken) {
-        uint64_t ignored;
-        (void)!read(run->inbox_fd, &ignored, sizeof ignored);
+        make_unreadable(run);
         run->taken = mailbox_take(&run->inbox);
     }
     struct message *message = run->taken;
@@ -284,8 +298,8 @@ static void keep_readable(struct sheaf_run *run)
     uint64_t one = 1;
     bool end = run->closed && !run->ended && run->acknowledged == run->submitted;
     bool space = has_space(run);
-    if (run->taken || end || space)
-        (void)!write(run->inbox_fd, &one, sizeof one);
+    if (!run->readable && (run->taken || end || space))
+        run->readable = write(run->inbox_fd, &one, sizeof one) == (ssize_t)sizeof one;
 }
 
 static void deliver(struct sheaf_run *run, struct message *message, struct sheaf_event *event)

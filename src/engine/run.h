@@ -99,6 +99,9 @@ struct sheaf_run {
     /* The host's side: only the host's thread, unless said. */
     struct mailbox inbox;  /* from shards and supervisor */
     int inbox_fd;          /* eventfd: something was posted */
+    _Atomic uint64_t told; /* times that others have written there, counted before they do; any thread */
+    uint64_t heard;        /* of these, how many were read */
+    bool readable;         /* the host has written there itself and not read it since */
     struct message *taken; /* messages taken and not yet polled */
     uint64_t submitted, acknowledged;
     uint64_t space_after; /* acknowledged roots before memory that a submit wanted can have come back */
