@@ -8,6 +8,9 @@
 #include "shm/crash_point.h"
 
 #define PLACE_BYTES 4096u /* big parts begin on a page */
+/* More descriptors than this are in huge pages: every worker reads from all over the table, and would map each of its
+ * pages once, which costs more than to read what is there. */
+#define SMALL_PAGES_MAX 1024u
 
 static uint64_t round_up(uint64_t offset, uint64_t step)
 {
@@ -121,7 +124,15 @@ int board_commit_dispatches(const struct board *board, uint32_t grain_count)
 {
     if (grain_count > board->shape.dispatch_capacity)
         return -ERANGE;
-    return segment_commit(&board->notice, board->layout.dispatches_at, dispatch_table_bytes(grain_count));
+    uint64_t first = board->layout.dispatches_at, end = first + dispatch_table_bytes(grain_count);
+    int status = segment_commit(&board->notice, first, end - first);
+    if (status || grain_count <= SMALL_PAGES_MAX)
+        return status;
+    end = round_up(end, HUGE_PAGE_BYTES);
+    end = end < board->notice.size_bytes ? end : board->notice.size_bytes;
+    if (!segment_commit(&board->notice, first, end - first)) /* else: no memory for more than was asked for */
+        (void)segment_advise_huge(&board->notice, 0, end);
+    return 0;
 }
 
 /* The header in `notice`, which workers cannot write, is the one that counts. What `open` says is not looked at: any

@@ -21,7 +21,7 @@
 #include "shm/segment.h"
 
 #define BOARD_MAGIC UINT64_C(0x3164726f62666873) /* "shfbord1" */
-#define BOARD_VERSION 2u
+#define BOARD_VERSION 3u
 #define BOARD_CALLS_MAX 1024u
 #define BOARD_POOLS_MAX 256u
 #define BOARD_NEWS_WORDS (READY_RING_WORKERS_MAX / 64)
@@ -112,7 +112,8 @@ int board_plan(const struct board_shape *shape, struct board_layout *ret_layout)
  */
 int board_create(const struct board_shape *shape, int node, struct board *ret_board);
 
-/* The shard: make the slots of grains below `grain_count` usable (rounded up). Idempotent. -ENOSPC, -ENOMEM, -ERANGE.
+/* The shard: make the slots of grains below `grain_count` usable (rounded up; a large table in huge pages). Idempotent.
+ * -ENOSPC, -ENOMEM, -ERANGE.
  */
 int board_commit_dispatches(const struct board *board, uint32_t grain_count);
 

@@ -10,25 +10,35 @@
 #include "shm/board.h"
 #include "shm/dispatch.h"
 
-/* A record: this, then value_count references, then the text. */
-struct completion_wire {
-    uint64_t number;
-    uint64_t ordinal;
-    uint64_t child_count;
-    uint64_t run_ns;
-    uint64_t key;
-    uint32_t grain;
-    uint32_t scope;
-    uint32_t class_id;
-    uint32_t level;
-    uint32_t value_count;
-    uint32_t text_length_bytes;
-    uint32_t rows_run;
-    uint32_t closed;
-    uint32_t checksum; /* of kind and record, with 0 in this place */
-    uint32_t reserved;
+/* What a record may say besides its row and its values, one word each. */
+enum field {
+    FIELD_ORDINAL,
+    FIELD_CHILD_COUNT,
+    FIELD_RUN_NS,
+    FIELD_KEY,
+    FIELD_CAUSE, /* scope 32 | class_id 32 */
+    FIELD_BATCH, /* closed 32 | rows_run 32 */
+    FIELD_LEVEL,
+    FIELDS
 };
-static_assert(sizeof(struct completion_wire) == 80, "part of the shared layout");
+
+/* A record: this, then the fields that are not 0, then value_count references, then the text. What an answer of one
+ * value takes is one cache line: each line crosses from the worker's core to the shard's. */
+struct completion_head {
+    uint64_t named; /* number 33 | value_count 11 | 4 bits that are 0 | which fields follow 16 */
+    uint32_t grain;
+    uint32_t checksum; /* of kind and record, with 0 in this place */
+};
+static_assert(sizeof(struct completion_head) == 16, "part of the shared layout");
+static_assert(sizeof(struct spsc_header) + sizeof(struct completion_head) + sizeof(uint64_t) +
+                      sizeof(struct value_ref) ==
+                  CACHE_LINE_BYTES,
+              "an answer, or a child, of one value");
+
+#define NAMED_COUNT_SHIFT DISPATCH_NUMBER_BITS
+#define NAMED_COUNT_BITS 11u
+#define NAMED_FIELDS_SHIFT 48u
+static_assert(COMPLETION_VALUES_MAX < 1u << NAMED_COUNT_BITS, "a count fits");
 
 #define CLASS_IDS 256u
 #define LEVELS 3u
@@ -45,8 +55,8 @@ static bool carries_text(uint32_t kind)
 
 uint32_t completion_ring_bytes_min(uint32_t values_max)
 {
-    uint64_t payload =
-        sizeof(struct completion_wire) + (uint64_t)values_max * sizeof(struct value_ref) + COMPLETION_TEXT_BYTES_MAX;
+    uint64_t payload = sizeof(struct completion_head) + FIELDS * sizeof(uint64_t) +
+                       (uint64_t)values_max * sizeof(struct value_ref) + COMPLETION_TEXT_BYTES_MAX;
     uint32_t bytes = SPSC_RING_BYTES_MIN;
     while (bytes < SPSC_RING_BYTES_MAX && spsc_payload_max(bytes) < payload)
         bytes *= 2;
@@ -90,58 +100,87 @@ static uint32_t checksum_of(uint32_t kind, const void *record, uint32_t length_b
     return (uint32_t)(sum >> 32) ^ (uint32_t)(sum >> 17);
 }
 
-static struct completion_wire to_wire(const struct completion *record)
+/* Which fields a kind has. What it does not have is not written, and refused where it stands. */
+#define HAS(field) (1u << (field))
+#define HAS_RUN (HAS(FIELD_RUN_NS) | HAS(FIELD_BATCH))
+static const uint8_t fields_of[COMPLETION_KINDS] = {
+    [COMPLETION_ANSWER] = HAS_RUN | HAS(FIELD_CHILD_COUNT),
+    [COMPLETION_FAIL] = HAS_RUN | HAS(FIELD_CHILD_COUNT) | HAS(FIELD_CAUSE),
+    [COMPLETION_RAISED] = HAS_RUN | HAS(FIELD_CAUSE),
+    [COMPLETION_CHILD] = HAS(FIELD_ORDINAL),
+    [COMPLETION_EVICTED] = HAS(FIELD_KEY),
+    [COMPLETION_CHUNK] = HAS(FIELD_KEY),
+    [COMPLETION_LOG] = HAS(FIELD_LEVEL),
+};
+
+/* Fields on their way into a record. */
+struct packed {
+    uint64_t words[FIELDS];
+    uint32_t which, count;
+};
+
+static inline void pack(struct packed *packed, uint32_t has, enum field field, uint64_t value)
 {
-    uint32_t kind = record->kind;
-    struct completion_wire wire = {0};
-    wire.grain = COMPLETION_NO_GRAIN;
-    if (is_keyed(kind)) {
-        wire.key = record->key;
-        return wire;
-    }
-    wire.grain = record->grain;
-    wire.number = record->number;
-    if (kind == COMPLETION_CHILD)
-        wire.ordinal = record->ordinal;
-    if (kind == COMPLETION_ANSWER || kind == COMPLETION_FAIL)
-        wire.child_count = record->child_count;
-    if (kind == COMPLETION_ANSWER || kind == COMPLETION_FAIL || kind == COMPLETION_RAISED)
-        wire.run_ns = record->run_ns;
-    if (kind == COMPLETION_FAIL || kind == COMPLETION_RAISED)
-        wire.class_id = record->class_id;
-    if (kind == COMPLETION_ANSWER || kind == COMPLETION_FAIL || kind == COMPLETION_RAISED)
-        wire.closed = record->closed;
-    if (kind == COMPLETION_RAISED || wire.closed)
-        wire.rows_run = record->rows_run;
-    if (kind == COMPLETION_FAIL)
-        wire.scope = record->scope;
-    if (kind == COMPLETION_LOG)
-        wire.level = record->level;
-    if (carries_values(kind))
-        wire.value_count = record->value_count;
-    if (carries_text(kind))
-        wire.text_length_bytes = cut_text(record->text, record->text_length_bytes, COMPLETION_TEXT_BYTES_MAX);
-    return wire;
+    if (!(has & HAS(field)) || value == 0)
+        return;
+    packed->which |= HAS(field);
+    packed->words[packed->count++] = value;
+}
+
+static inline uint64_t two(uint32_t high, uint32_t low)
+{
+    return (uint64_t)high << 32 | low;
+}
+
+/* What counts for its kind, in the order of enum field. */
+static void pack_fields(const struct completion *record, struct packed *packed)
+{
+    uint32_t kind = record->kind, has = fields_of[kind];
+    pack(packed, has, FIELD_ORDINAL, record->ordinal);
+    pack(packed, has, FIELD_CHILD_COUNT, record->child_count);
+    pack(packed, has, FIELD_RUN_NS, record->run_ns);
+    pack(packed, has, FIELD_KEY, record->key);
+    pack(packed, has, FIELD_CAUSE, two(kind == COMPLETION_FAIL ? record->scope : 0, record->class_id));
+    if (kind == COMPLETION_RAISED || record->closed)
+        pack(packed, has, FIELD_BATCH, two(record->closed, record->rows_run));
+    pack(packed, has, FIELD_LEVEL, record->level);
 }
 
 int completion_write(struct spsc_writer *writer, const struct completion *record)
 {
-    assert(record->kind > 0 && record->kind < COMPLETION_KINDS);
-    struct completion_wire wire = to_wire(record);
-    if (wire.value_count > COMPLETION_VALUES_MAX)
+    uint32_t kind = record->kind;
+    assert(kind > 0 && kind < COMPLETION_KINDS && record->number <= DISPATCH_NUMBER_MASK);
+    uint32_t value_count = carries_values(kind) ? record->value_count : 0, text_bytes = 0;
+    if (value_count > COMPLETION_VALUES_MAX)
         return -EMSGSIZE;
-    uint32_t values_bytes = wire.value_count * (uint32_t)sizeof(struct value_ref);
-    uint32_t length_bytes = (uint32_t)sizeof(wire) + values_bytes + wire.text_length_bytes;
+    if (carries_text(kind))
+        text_bytes = cut_text(record->text, record->text_length_bytes, COMPLETION_TEXT_BYTES_MAX);
+    struct packed packed;
+    packed.which = packed.count = 0;
+    pack_fields(record, &packed);
+    struct completion_head head = {(uint64_t)packed.which << NAMED_FIELDS_SHIFT | (uint64_t)value_count
+                                                                                      << NAMED_COUNT_SHIFT,
+                                   COMPLETION_NO_GRAIN, 0};
+    if (!is_keyed(kind)) {
+        head.named |= record->number;
+        head.grain = record->grain;
+    }
+    uint32_t values_at = (uint32_t)sizeof(head) + packed.count * (uint32_t)sizeof(uint64_t);
+    uint32_t text_at = values_at + value_count * (uint32_t)sizeof(struct value_ref);
+    uint32_t length_bytes = text_at + text_bytes;
     void *payload;
-    int status = spsc_reserve(writer, record->kind, length_bytes, &payload);
+    int status = spsc_reserve(writer, kind, length_bytes, &payload);
     if (status)
         return status;
-    memcpy(payload, &wire, sizeof(wire));
-    if (values_bytes)
-        memcpy((char *)payload + sizeof(wire), record->values, values_bytes);
-    if (wire.text_length_bytes)
-        memcpy((char *)payload + sizeof(wire) + values_bytes, record->text, wire.text_length_bytes);
-    ((struct completion_wire *)payload)->checksum = checksum_of(record->kind, payload, length_bytes);
+    memcpy(payload, &head, sizeof(head));
+    for (uint32_t i = 0; i < packed.count; i++)
+        memcpy((char *)payload + sizeof(head) + i * sizeof(uint64_t), &packed.words[i], sizeof(uint64_t));
+    for (uint32_t i = 0; i < value_count; i++)
+        memcpy((char *)payload + values_at + i * sizeof(struct value_ref), &record->values[i],
+               sizeof(struct value_ref));
+    if (text_bytes)
+        memcpy((char *)payload + text_at, record->text, text_bytes);
+    ((struct completion_head *)payload)->checksum = checksum_of(kind, payload, length_bytes);
     return 0;
 }
 
@@ -174,72 +213,72 @@ static bool values_make_sense(const struct value_ref *values, uint32_t count)
     return true;
 }
 
-/* Fields a kind does not have are 0: what to_wire would not have written is not ours. */
-static bool fields_make_sense(const struct completion_wire *wire, uint32_t kind)
+static bool row_makes_sense(const struct completion *record)
 {
-    bool grain_may_lack = kind == COMPLETION_LOG;
-    bool grain_is_there = wire->grain < DISPATCH_GRAINS_MAX && wire->number <= DISPATCH_NUMBER_MASK;
-    if (is_keyed(kind)) {
-        if (wire->grain != COMPLETION_NO_GRAIN || wire->number)
-            return false;
-    } else if (!grain_is_there && !(grain_may_lack && wire->grain == COMPLETION_NO_GRAIN)) {
-        return false;
-    }
-    bool ends_run = kind == COMPLETION_ANSWER || kind == COMPLETION_FAIL || kind == COMPLETION_RAISED;
-    return (is_keyed(kind) || !wire->key) && (kind == COMPLETION_CHILD || !wire->ordinal) &&
-           (ends_run || !wire->run_ns) &&
-           (kind == COMPLETION_ANSWER || kind == COMPLETION_FAIL || !wire->child_count) &&
-           (kind == COMPLETION_FAIL ? wire->scope <= SHEAF_SCOPE_ROOT : !wire->scope) &&
-           (kind == COMPLETION_FAIL || kind == COMPLETION_RAISED ? wire->class_id < CLASS_IDS : !wire->class_id) &&
-           (kind == COMPLETION_LOG ? wire->level < LEVELS : !wire->level) &&
-           (ends_run ? wire->closed < BATCH_CLOSES : !wire->closed) &&
-           (kind == COMPLETION_RAISED || wire->closed || !wire->rows_run) && !wire->reserved;
+    if (is_keyed(record->kind))
+        return record->grain == COMPLETION_NO_GRAIN && !record->number;
+    return record->grain < DISPATCH_GRAINS_MAX ||
+           (record->kind == COMPLETION_LOG && record->grain == COMPLETION_NO_GRAIN);
 }
 
-static bool lengths_make_sense(const struct completion_wire *wire, uint32_t kind, uint32_t length_bytes)
+/* Of fields that its kind has. */
+static bool fields_make_sense(const struct completion *record)
 {
-    if (wire->value_count > COMPLETION_VALUES_MAX || wire->text_length_bytes > COMPLETION_TEXT_BYTES_MAX)
-        return false;
-    if ((wire->value_count && !carries_values(kind)) || (wire->text_length_bytes && !carries_text(kind)))
-        return false;
-    return length_bytes == sizeof(*wire) + wire->value_count * sizeof(struct value_ref) + wire->text_length_bytes;
+    return record->scope <= (record->kind == COMPLETION_FAIL ? SHEAF_SCOPE_ROOT : 0) && record->class_id < CLASS_IDS &&
+           record->level < LEVELS && record->closed < BATCH_CLOSES &&
+           (record->kind == COMPLETION_RAISED || record->closed || !record->rows_run);
 }
 
 /* Check the private copy of a record and describe it. */
 static int parse(struct completion_reader *reader, const struct spsc_header *header, struct completion *ret_record)
 {
-    struct completion_wire wire;
-    if (header->kind >= COMPLETION_KINDS || header->length_bytes < sizeof(wire))
+    struct completion_head head;
+    char *at = reader->copy;
+    uint64_t fields[FIELDS] = {0};
+    if (header->kind >= COMPLETION_KINDS || header->length_bytes < sizeof(head))
         return -EBADMSG;
-    memcpy(&wire, reader->copy, sizeof(wire));
-    ((struct completion_wire *)reader->copy)->checksum = 0;
-    if (wire.checksum != checksum_of(header->kind, reader->copy, header->length_bytes))
+    memcpy(&head, at, sizeof(head));
+    ((struct completion_head *)reader->copy)->checksum = 0;
+    if (head.checksum != checksum_of(header->kind, reader->copy, header->length_bytes))
         return -EBADMSG;
-    if (!lengths_make_sense(&wire, header->kind, header->length_bytes) || !fields_make_sense(&wire, header->kind))
+    uint32_t value_count =
+        (uint32_t)(head.named >> NAMED_COUNT_SHIFT) & ((1u << (NAMED_FIELDS_SHIFT - NAMED_COUNT_SHIFT)) - 1);
+    uint32_t which = (uint32_t)(head.named >> NAMED_FIELDS_SHIFT);
+    if (which & ~(uint32_t)fields_of[header->kind] || value_count > COMPLETION_VALUES_MAX)
         return -EBADMSG;
-    const struct value_ref *values = (const struct value_ref *)((const char *)reader->copy + sizeof(wire));
-    if (!values_make_sense(values, wire.value_count))
+    at += sizeof(head); /* the copy has room for all fields, however short the record is */
+    for (uint32_t field = 0; which >> field; field++) {
+        if (which & HAS(field)) {
+            memcpy(&fields[field], at, sizeof(uint64_t));
+            at += sizeof(uint64_t);
+        }
+    }
+    uint64_t before_text = (uint64_t)(at - (char *)reader->copy) + value_count * sizeof(struct value_ref);
+    if (before_text > header->length_bytes || header->length_bytes - before_text > COMPLETION_TEXT_BYTES_MAX)
         return -EBADMSG;
-    char *text = (char *)reader->copy + sizeof(wire) + wire.value_count * sizeof(struct value_ref);
-    text[wire.text_length_bytes] = '\0';
-    *ret_record = (struct completion){
+    struct completion record = {
         .kind = (enum completion_kind)header->kind,
-        .grain = wire.grain,
-        .number = wire.number,
-        .ordinal = wire.ordinal,
-        .child_count = wire.child_count,
-        .run_ns = wire.run_ns,
-        .key = wire.key,
-        .scope = wire.scope,
-        .class_id = wire.class_id,
-        .level = wire.level,
-        .rows_run = wire.rows_run,
-        .closed = wire.closed,
-        .value_count = wire.value_count,
-        .text_length_bytes = wire.text_length_bytes,
-        .values = values,
-        .text = text,
+        .grain = head.grain,
+        .number = head.named & DISPATCH_NUMBER_MASK,
+        .ordinal = fields[FIELD_ORDINAL],
+        .child_count = fields[FIELD_CHILD_COUNT],
+        .run_ns = fields[FIELD_RUN_NS],
+        .key = fields[FIELD_KEY],
+        .scope = (uint32_t)(fields[FIELD_CAUSE] >> 32),
+        .class_id = (uint32_t)fields[FIELD_CAUSE],
+        .level = fields[FIELD_LEVEL] < LEVELS ? (uint32_t)fields[FIELD_LEVEL] : LEVELS,
+        .rows_run = (uint32_t)fields[FIELD_BATCH],
+        .closed = (uint32_t)(fields[FIELD_BATCH] >> 32),
+        .value_count = value_count,
+        .text_length_bytes = (uint32_t)(header->length_bytes - before_text),
+        .values = (const struct value_ref *)(const void *)at,
+        .text = at + value_count * sizeof(struct value_ref),
     };
+    ((char *)reader->copy)[header->length_bytes] = '\0';
+    if ((value_count && !carries_values(record.kind)) || (record.text_length_bytes && !carries_text(record.kind)) ||
+        !row_makes_sense(&record) || !fields_make_sense(&record) || !values_make_sense(record.values, value_count))
+        return -EBADMSG;
+    *ret_record = record;
     return 0;
 }
 

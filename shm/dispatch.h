@@ -33,8 +33,10 @@
  * DISPATCH_INPUTS_INLINE (DISPATCH_OVERFLOW): `overflow` names a block that holds all of them: first `depth` uint64_t,
  * then `input_count` struct value_ref; the inline arrays then hold the first ones.
  *
- * What is looked at before a claim is the first cache line, and what a row does not use is neither written nor copied
- * (dispatch_bytes): each line of a descriptor crosses from the shard's core to the worker's.
+ * What is looked at before a claim is the first cache line. In the table only what a row uses is written, and packed:
+ * the fields before `coordinate` as they are here, then its inputs, then its Coordinate; with DISPATCH_OVERFLOW only
+ * `overflow` follows. Each line of a descriptor crosses from the shard's core to the worker's: two are enough for one
+ * input two levels deep.
  */
 struct dispatch {
     uint64_t number;     /* this dispatch of the Grain */
@@ -59,7 +61,7 @@ struct dispatch {
 };
 static_assert(sizeof(struct dispatch) == 512, "part of the shared layout");
 static_assert(offsetof(struct dispatch, input_count) == 64, "what is looked at before a claim is one cache line");
-static_assert(offsetof(struct dispatch, inputs) == 144, "part of the shared layout");
+static_assert(offsetof(struct dispatch, coordinate) == 80, "part of the shared layout");
 
 enum {
     /* A suspect: claimed with nothing else, and only by a process that has run no row yet. The worker `home` sees to it
@@ -67,14 +69,6 @@ enum {
     DISPATCH_ALONE = 1u << 0,
     DISPATCH_OVERFLOW = 1u << 1, /* Coordinate and inputs are in `overflow` */
 };
-
-/* How much of a descriptor counts. */
-static inline uint32_t dispatch_bytes(uint32_t flags, uint32_t input_count)
-{
-    if ((flags & DISPATCH_OVERFLOW) != 0 || input_count > DISPATCH_INPUTS_INLINE)
-        return (uint32_t)sizeof(struct dispatch);
-    return (uint32_t)(offsetof(struct dispatch, inputs) + input_count * sizeof(struct value_ref));
-}
 
 /* What may be looked at before a row is claimed: a hint, exact only if the claim then succeeds. */
 struct dispatch_peek {
@@ -89,6 +83,7 @@ struct dispatch_peek {
     uint32_t flags;
 };
 
+/* Slots as they lie in the table: of each only the part before `coordinate` is where struct dispatch has it. */
 struct dispatch_table {
     struct dispatch *slots; /* const for workers: their mapping is read-only */
     uint32_t capacity;
@@ -111,7 +106,11 @@ void dispatch_write(const struct dispatch_table *table, const struct dispatch *d
 /* Any: look at g without having claimed it. -ERANGE: g is out of bounds. */
 int dispatch_peek(const struct dispatch_table *table, uint32_t grain, struct dispatch_peek *ret_peek);
 
-/* Worker, C2: copy the descriptor of a claimed g, as far as it counts (dispatch_bytes). -ERANGE: out of bounds;
+/* Any: g will be copied soon. What cannot be is passed over. */
+void dispatch_prefetch(const struct dispatch_table *table, uint32_t grain);
+
+/* Worker, C2: copy the descriptor of a claimed g; what it does not use (inputs and Coordinate beyond its counts, or all
+ * of them with DISPATCH_OVERFLOW; `overflow` without) is not touched in *ret_dispatch. -ERANGE: out of bounds;
  * -EBADMSG: the slot does not describe g. */
 int dispatch_copy(const struct dispatch_table *table, uint32_t grain, struct dispatch *ret_dispatch);
 

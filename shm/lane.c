@@ -88,6 +88,13 @@ static void write_headers(const struct lane *lane)
     memcpy(lane->orders_segment.base, &header, sizeof(header));
 }
 
+/* Both sides go round the rings, so all of them is touched, page by page, by a thread that has something better to do.
+ */
+static void map_at_once(const struct lane *lane)
+{
+    (void)segment_touch(&lane->own, 0, lane->layout.own_bytes);
+}
+
 int lane_create(const struct lane_shape *shape, int node, struct lane *ret_lane)
 {
     struct lane lane = {.own = SEGMENT_NONE, .orders_segment = SEGMENT_NONE, .shape = *shape};
@@ -111,6 +118,7 @@ int lane_create(const struct lane_shape *shape, int node, struct lane *ret_lane)
         lane_release(&lane);
         return status;
     }
+    map_at_once(&lane);
     set_views(&lane);
     write_headers(&lane);
     *ret_lane = lane;
@@ -168,6 +176,7 @@ int lane_attach(int own_descriptor, int orders_descriptor, struct lane *ret_lane
         lane_release(&lane);
         return status;
     }
+    map_at_once(&lane);
     set_views(&lane);
     *ret_lane = lane;
     return 0;

@@ -20,7 +20,7 @@
 #include "shm/spsc_ring.h"
 
 #define LANE_MAGIC UINT64_C(0x31656e616c666873) /* "shflane1" */
-#define LANE_VERSION 1u
+#define LANE_VERSION 2u
 #define LANE_SHARDS_MAX 64u
 
 struct lane_shape {

@@ -5,6 +5,9 @@
 #include "shm/crash_point.h"
 #include "shm/ready_word.h"
 
+#define PLACE_LINES 4u        /* of a claim with one input */
+#define PREFETCH_ROWS_MAX 64u /* more would push out what came first */
+
 /* What one claiming pass works with. */
 struct claiming {
     const struct ready_ring *ring;
@@ -98,6 +101,28 @@ static bool is_wanted(struct claiming *pass, uint64_t word)
     return !pass->wish->wanted || pass->wish->wanted(pass->wish->context, &peek);
 }
 
+static struct ready_claim *place_of(const struct claiming *pass, uint32_t index)
+{
+    return pass->wish->places ? pass->wish->places[index] : &pass->claims[index];
+}
+
+/* The descriptors and places of what is likely to be claimed: each is several cache lines that others wrote or nobody
+ * has touched for long, and one after the other they would take most of the time of a claim. */
+static void prefetch(const struct claiming *pass, uint64_t position, uint64_t tail)
+{
+    uint32_t most = pass->wish->rows_max < PREFETCH_ROWS_MAX ? pass->wish->rows_max : PREFETCH_ROWS_MAX;
+    uint64_t end = tail - position > most ? position + most : tail;
+    for (uint32_t index = 0; position < end; position++, index++) {
+        uint64_t word = load_relaxed_u64(slot_of(pass->ring, position));
+        if (ready_state(word) != READY_SLOT_READY)
+            continue;
+        dispatch_prefetch(pass->table, ready_grain(word));
+        const char *place = (const char *)place_of(pass, index);
+        for (uint32_t line = 0; line < PLACE_LINES; line++)
+            __builtin_prefetch(place + line * CACHE_LINE_BYTES, 1);
+    }
+}
+
 /* C1 to C3 at one position. True when it was claimed. */
 static bool claim_at(struct claiming *pass, uint64_t position)
 {
@@ -112,7 +137,7 @@ static bool claim_at(struct claiming *pass, uint64_t position)
     if (!swap_exact_u64(slot, word, claimed))
         return false;
     SHEAF_CRASH_POINT("ready.claimed");
-    struct ready_claim *claim = &pass->claims[pass->taken.claimed];
+    struct ready_claim *claim = place_of(pass, pass->taken.claimed);
     claim->row = pass->row;
     claim->cancelled = false;
     claim->position = position;
@@ -140,6 +165,7 @@ struct ready_taken ready_ring_claim(const struct ready_ring *ring, const struct 
         return pass.taken;
     if (wish->examined_max && tail - position > wish->examined_max)
         tail = position + wish->examined_max;
+    prefetch(&pass, position, tail);
     pass.row = claim_page_find_free(page, 0);
     for (; position < tail && pass.taken.claimed < wish->rows_max && pass.row != CLAIM_ROW_NONE; position++) {
         pass.taken.examined++;
@@ -149,7 +175,7 @@ struct ready_taken ready_ring_claim(const struct ready_ring *ring, const struct 
         }
     }
     for (uint32_t i = 0; i < pass.taken.claimed; i++)
-        unlink_claim(&pass, &claims[i]);
+        unlink_claim(&pass, place_of(&pass, i));
     advance_head(ring);
     return pass.taken;
 }

@@ -67,13 +67,6 @@ struct ready_claim {
     struct dispatch dispatch; /* copied between C1 and C3: this is the row, the table is not read again */
 };
 
-/* The same claim in another place: what its descriptor does not use is not copied. */
-static inline void ready_claim_copy(struct ready_claim *ret_claim, const struct ready_claim *claim)
-{
-    uint32_t bytes = dispatch_bytes(claim->dispatch.flags, claim->dispatch.input_count);
-    __builtin_memcpy(ret_claim, claim, offsetof(struct ready_claim, dispatch) + bytes);
-}
-
 /* What a worker wants to take. */
 struct ready_wish {
     uint32_t rows_max;     /* claim at most that many; more than FREE rows in the page are never claimed */
@@ -81,10 +74,11 @@ struct ready_wish {
     /* When not NULL: take only rows for which it is true, in FIFO order among them. Called before the claim. */
     bool (*wanted)(void *context, const struct dispatch_peek *peek);
     void *context;
+    struct ready_claim *const *places; /* when not NULL: where each of rows_max claims goes, instead of `claims` */
 };
 
 struct ready_taken {
-    uint32_t claimed;  /* entries of `claims` filled */
+    uint32_t claimed;  /* entries of `claims`, or `places`, filled */
     uint32_t examined; /* positions looked at */
     uint32_t damaged;  /* words whose tag or grain did not check out, passed over: tell the shard */
 };

@@ -443,7 +443,7 @@ static void shape_lane(const struct sheaf_run *run, struct lane_shape *shape)
     /* A worker with a device has several batches at once, and one that waits. */
     uint64_t at_once = has_devices(run) ? (uint64_t)batch_rows * (PIPELINE_DEPTH + 1) : batch_rows;
     shape->claim_rows = power_of_two(at_once < CLAIM_ROWS_MAX ? at_once : CLAIM_ROWS_MAX);
-    shape->completion_bytes = power_of_two(completion_bytes > (1u << 18) ? completion_bytes : 1u << 18);
+    shape->completion_bytes = power_of_two(completion_bytes > (1u << 17) ? completion_bytes : 1u << 17);
     shape->control_bytes = 1u << 16;
 }
 

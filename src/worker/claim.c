@@ -148,22 +148,31 @@ static uint32_t rows_wanted(const struct sheaf_worker *worker, const struct work
     return rows > 0 ? rows : 1;
 }
 
+/* Puts up to `rows_max` more claims where the rows are that will be made of them. Returns for how many there are rows.
+ */
+static uint32_t show_places(struct sheaf_worker *worker, uint32_t rows_max)
+{
+    uint32_t first = worker->claim_count, left = worker->free_count - first;
+    uint32_t count = rows_max < left ? rows_max : left;
+    for (uint32_t at = first; at < first + count; at++)
+        worker->claims[at] = &worker->rows[worker->free_rows[worker->free_count - 1 - at]].claim;
+    return count;
+}
+
 /* Claims up to `rows_max` rows from one ring, behind those that worker->claims has already. Returns how many. */
 static uint32_t claim_from(struct sheaf_worker *worker, struct look *look, uint32_t shard, enum board_ring kind,
                            uint32_t rows_max, uint32_t examined_max)
 {
     struct board *board = &worker->links[shard].board;
     struct ready_ring ring = board_ring(board, look->call->spec->call, kind);
-    struct ready_wish wish = {
-        .rows_max = rows_max != 0 ? rows_max : rows_wanted(worker, look->call, &ring, kind),
-        .examined_max = examined_max,
-    };
+    struct ready_wish wish = {.examined_max = examined_max, .places = &worker->claims[worker->claim_count]};
+    wish.rows_max = show_places(worker, rows_max != 0 ? rows_max : rows_wanted(worker, look->call, &ring, kind));
     if (look->call->stateful || look->call->batch || look->only_count || kind == BOARD_ISOLATION) {
         wish.wanted = wanted;
         wish.context = look;
     }
-    struct ready_taken taken = ready_ring_claim(&ring, &board->dispatches, &worker->lane.claims, worker->hello.worker,
-                                                &wish, &worker->claims[worker->claim_count]);
+    struct ready_taken taken =
+        ready_ring_claim(&ring, &board->dispatches, &worker->lane.claims, worker->hello.worker, &wish, NULL);
     for (uint32_t at = 0; at < taken.claimed; at++)
         worker->claim_shards[worker->claim_count++] = shard;
     if (taken.damaged > 0) {
@@ -352,6 +361,7 @@ void claim_note_suspects(struct sheaf_worker *worker)
 bool claim_has(struct sheaf_worker *worker, uint32_t index)
 {
     struct worker_call *call = &worker->calls[index];
+    worker->claim_count = 0;
     for (uint32_t shard = 0; shard < worker->hello.shard_count; shard++)
         for (uint32_t kind = 0; kind < BOARD_RINGS; kind++) {
             struct look look = {.worker = worker, .call = call, .ownership = TAKE_OWN_OR_ANY, .only_count = true};
@@ -369,9 +379,9 @@ static void add_rows(struct sheaf_worker *worker, uint32_t index)
     store_relaxed_u64(&worker->lane.counters->state, LANE_BUSY);
     batch->index = index;
     batch->count = worker->claim_count;
-    worker->alone = (worker->claims[0].dispatch.flags & DISPATCH_ALONE) != 0;
+    worker->alone = (worker->claims[0]->dispatch.flags & DISPATCH_ALONE) != 0;
     for (uint32_t at = 0; at < batch->count; at++)
-        batch->rows[at] = row_make(worker, &worker->calls[index], worker->claim_shards[at], &worker->claims[at]);
+        batch->rows[at] = row_make(worker, &worker->calls[index], worker->claim_shards[at]);
 }
 
 static bool claim_any(struct sheaf_worker *worker)
@@ -414,7 +424,7 @@ int claim_one(struct sheaf_worker *worker, uint32_t index, struct worker_row **r
 {
     if (worker->free_count == 0 || !claim_call(worker, index, false, 1))
         return 0;
-    *ret_row = row_make(worker, &worker->calls[index], worker->claim_shards[0], &worker->claims[0]);
+    *ret_row = row_make(worker, &worker->calls[index], worker->claim_shards[0]);
     return 1;
 }
 

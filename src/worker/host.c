@@ -122,8 +122,10 @@ static void restart_deadline(struct worker_row *row, uint64_t at_ns)
 }
 
 /* One more element of a list under way; its reference is the row's from now on. */
-static int append_ref(struct appended *appended, struct value_ref *ref)
+static int append_ref(struct worker_row *row, uint32_t output, struct value_ref *ref)
 {
+    struct appended *appended = row_appended(row, output);
+    row->has_appended = true;
     if (appended->count == appended->capacity) {
         uint32_t capacity = 2 * appended->capacity + 16;
         struct value_ref *grown = realloc(appended->refs, capacity * sizeof *grown);
@@ -148,11 +150,11 @@ static int publish_child(struct worker_row *row, const struct sheaf_value *value
     for (uint32_t output = 0; output < call->spec->output_count && status == 0; output++) {
         if (!is_group(call, output))
             continue;
-        if (first && row->appended[output].count > 0)
+        if (first && row->has_appended && row_appended(row, output)->count > 0)
             return row_breach(row, "output %u is both appended to and emitted", output);
         status = publish_for(row, output, element_kind(call, output), &values[at], &ret_refs[at]);
         if (status == 0 && !is_expanded(call, output))
-            status = append_ref(&row->appended[output], &ret_refs[at]);
+            status = append_ref(row, output, &ret_refs[at]);
         at++;
     }
     return status;
@@ -203,7 +205,7 @@ static int host_append(const struct sheaf_row *public_row, uint32_t output, cons
     struct value_ref ref = {0};
     int status = publish_for(row, output, element_kind(call, output), value, &ref);
     if (status == 0)
-        status = append_ref(&row->appended[output], &ref);
+        status = append_ref(row, output, &ref);
     unpublish(row->worker, &ref); /* what was appended is not here any more */
     return status;
 }
@@ -212,14 +214,17 @@ static int host_append(const struct sheaf_row *public_row, uint32_t output, cons
 static int check_groups(struct worker_row *row)
 {
     uint32_t first = UINT32_MAX;
+    if (!row->has_appended) /* none has any */
+        return 0;
     for (uint32_t output = 0; output < row->call->spec->output_count; output++) {
         if (!is_group(row->call, output))
             continue;
         if (first == UINT32_MAX)
             first = output;
-        if (row->appended[output].count != row->appended[first].count)
+        uint32_t count = row_appended(row, output)->count, of_first = row_appended(row, first)->count;
+        if (count != of_first)
             return row_breach(row, "its groups differ in length: output %u has %u children, output %u has %u", first,
-                              row->appended[first].count, output, row->appended[output].count);
+                              of_first, output, count);
     }
     return 0;
 }
@@ -232,18 +237,29 @@ static int answer_output(struct worker_row *row, uint32_t output, const struct s
     if (is_group(call, output)) {
         if (value->kind != SHEAF_NONE)
             return row_breach(row, "output %u is a group: emit or append its children", output);
-        return is_expanded(call, output) ? 0 : publish_list(row, wanted, &row->appended[output], &row->outputs[output]);
+        return is_expanded(call, output) ? 0
+                                         : publish_list(row, wanted, row_appended(row, output), &row->outputs[output]);
     }
-    struct appended *appended = &row->appended[output];
-    if (value->kind == SHEAF_NONE && (appended->count > 0 || SHEAF_KIND_DEPTH(wanted) > 0)) {
+    struct appended *appended = row_appended(row, output);
+    uint32_t count = row->has_appended ? appended->count : 0;
+    if (value->kind == SHEAF_NONE && (count > 0 || SHEAF_KIND_DEPTH(wanted) > 0)) {
         sheaf_kind kind = wanted;
         if (kind == SHEAF_NONE)
             kind = appended->refs[0].kind + SHEAF_LIST_OF(0, 1);
         return publish_list(row, kind, appended, &row->outputs[output]);
     }
-    if (appended->count > 0)
+    if (count > 0)
         return row_breach(row, "output %u is both appended to and answered", output);
     return publish_for(row, output, wanted, value, &row->outputs[output]);
+}
+
+/* Rows of a batch are mostly answered one after the other, in the order in which they lie. */
+static void expect_next(const struct worker_row *row)
+{
+    enum { ROWS_AHEAD = 4 };
+    const struct sheaf_worker *worker = row->worker;
+    if (row->call->batch && (uint64_t)(row - worker->rows) + ROWS_AHEAD < worker->row_limit)
+        row_prefetch(row + ROWS_AHEAD);
 }
 
 static int host_answer(const struct sheaf_row *public_row, const struct sheaf_value *values, uint32_t count)
@@ -255,6 +271,7 @@ static int host_answer(const struct sheaf_row *public_row, const struct sheaf_va
             return row_breach(answered, "the row was answered twice");
         return -EINVAL;
     }
+    expect_next(row);
     if (count != row->call->spec->output_count) {
         row->breach_of_columns = true;
         return row_breach(row, "an answer of %u values; it has %u outputs", count, row->call->spec->output_count);

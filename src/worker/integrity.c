@@ -15,8 +15,8 @@ static const void *read_map(void *context, uint16_t segment, uint64_t offset, ui
 void row_check_inputs(struct worker_row *row)
 {
     struct value_ref damaged;
-    if (row->worker->hello.integrity != ATTACH_INTEGRITY_ALWAYS || row->spoiled)
+    if (row->worker->hello.integrity != ATTACH_INTEGRITY_ALWAYS || row->spoiled || row->phase != ROW_RUNNING)
         return;
-    for (uint32_t at = 0; at < row->ref_count && !row->spoiled; at++)
-        row->spoiled = !value_hash_holds(&row->input_refs[at], read_map, &row->worker->map, &damaged);
+    for (uint32_t at = 0; at < row->row.input_count && !row->spoiled; at++)
+        row->spoiled = !value_hash_holds(&row_refs(row)[at], read_map, &row->worker->map, &damaged);
 }

@@ -11,10 +11,61 @@
 
 /* ---- rows as such ---- */
 
+static uint32_t place(uint32_t *at, uint32_t count, size_t size)
+{
+    uint32_t placed = *at;
+    *at += count * (uint32_t)size;
+    return placed;
+}
+
+static struct row_layout plan_layout(const struct attach_hello *hello)
+{
+    struct row_layout layout = {0};
+    for (uint32_t index = 0; index < hello->call_count; index++) {
+        const struct attach_call *call = &hello->calls[index];
+        layout.input_limit = call->input_count > layout.input_limit ? call->input_count : layout.input_limit;
+        layout.output_limit = call->output_count > layout.output_limit ? call->output_count : layout.output_limit;
+    }
+    uint32_t at = 0;
+    place(&at, layout.input_limit, sizeof(struct sheaf_value));
+    layout.outputs_at = place(&at, layout.output_limit, sizeof(struct value_ref));
+    layout.refs_at = place(&at, layout.input_limit, sizeof(struct value_ref));
+    layout.rooms_at = place(&at, layout.input_limit, sizeof(struct view_room));
+    layout.lists_at = place(&at, layout.input_limit, sizeof(struct sheaf_list));
+    layout.appended_at = place(&at, layout.output_limit, sizeof(struct appended));
+    layout.block_bytes = (at / CACHE_LINE_BYTES + 1) * CACHE_LINE_BYTES;
+    return layout;
+}
+
+/* Zeroed, and at the beginning of a cache line. */
+static void *make_lines(uint32_t count, size_t size)
+{
+    size_t bytes = (count * size / CACHE_LINE_BYTES + 1) * CACHE_LINE_BYTES;
+    void *lines = aligned_alloc(CACHE_LINE_BYTES, bytes);
+    if (lines != NULL)
+        memset(lines, 0, bytes);
+    return lines;
+}
+
+/* What stays the same for all rows that a struct is used for. */
+static void row_open(struct sheaf_worker *worker, uint32_t index)
+{
+    struct worker_row *row = &worker->rows[index];
+    char *block = worker->blocks + (size_t)index * worker->layout.block_bytes;
+    row->worker = worker;
+    row->text = worker->texts + (size_t)index * COMPLETION_TEXT_BYTES_MAX;
+    row->outputs = (struct value_ref *)(void *)(block + worker->layout.outputs_at);
+    row->row.size = sizeof row->row;
+    row->row.inputs = (struct sheaf_value *)(void *)block;
+    row->row.host_row = row;
+}
+
 int rows_open(struct sheaf_worker *worker)
 {
     uint32_t limit = worker->lane.claims.row_count;
-    worker->rows = calloc(limit, sizeof *worker->rows);
+    worker->layout = plan_layout(&worker->hello);
+    worker->rows = make_lines(limit, sizeof *worker->rows);
+    worker->blocks = make_lines(limit, worker->layout.block_bytes);
     worker->texts = calloc(limit, COMPLETION_TEXT_BYTES_MAX);
     worker->free_rows = calloc(limit, sizeof *worker->free_rows);
     worker->claims = calloc(limit, sizeof *worker->claims);
@@ -22,34 +73,64 @@ int rows_open(struct sheaf_worker *worker)
     worker->batch.rows = calloc(limit, sizeof *worker->batch.rows);
     worker->batch.views = calloc(limit, sizeof *worker->batch.views);
     worker->batch.started = calloc(limit, sizeof *worker->batch.started);
-    if (worker->rows == NULL || worker->texts == NULL || worker->free_rows == NULL || worker->claims == NULL ||
-        worker->claim_shards == NULL || worker->batch.rows == NULL || worker->batch.views == NULL ||
-        worker->batch.started == NULL)
+    if (worker->rows == NULL || worker->blocks == NULL || worker->texts == NULL || worker->free_rows == NULL ||
+        worker->claims == NULL || worker->claim_shards == NULL || worker->batch.rows == NULL ||
+        worker->batch.views == NULL || worker->batch.started == NULL)
         return -ENOMEM;
     worker->row_limit = worker->free_count = limit;
     for (uint32_t at = 0; at < limit; at++) {
         worker->free_rows[at] = limit - 1 - at;
-        worker->rows[at].text = worker->texts + (size_t)at * COMPLETION_TEXT_BYTES_MAX;
+        row_open(worker, at);
     }
     return 0;
 }
 
-static void inputs_done(struct worker_row *row)
+static char *part(const struct worker_row *row, uint32_t at_bytes)
 {
-    for (uint32_t at = 0; at < row->input_capacity; at++) {
-        list_done(&row->lists[at]);
-        view_room_done(&row->rooms[at]);
-    }
-    free(row->inputs);
+    return (char *)(uintptr_t)row->row.inputs + at_bytes;
+}
+
+static struct view_room *row_room(const struct worker_row *row, uint32_t input)
+{
+    return (struct view_room *)(void *)part(row, row->worker->layout.rooms_at) + input;
+}
+
+static struct sheaf_list *row_list(const struct worker_row *row, uint32_t input)
+{
+    return (struct sheaf_list *)(void *)part(row, row->worker->layout.lists_at) + input;
+}
+
+struct appended *row_appended(const struct worker_row *row, uint32_t output)
+{
+    return (struct appended *)(void *)part(row, row->worker->layout.appended_at) + output;
+}
+
+struct value_ref *row_refs(const struct worker_row *row)
+{
+    const struct dispatch *dispatch = &row->claim.dispatch;
+    if ((dispatch->flags & DISPATCH_OVERFLOW) != 0 || row->call->spec->input_count > DISPATCH_INPUTS_INLINE)
+        return (struct value_ref *)(void *)part(row, row->worker->layout.refs_at);
+    return (struct value_ref *)(uintptr_t)dispatch->inputs;
+}
+
+void row_prefetch(const struct worker_row *row)
+{
+    __builtin_prefetch(row, 1);
+    __builtin_prefetch(&row->worker, 1);
+    __builtin_prefetch(&row->claim.dispatch.number);
+    __builtin_prefetch(
+        (const char *)row->worker->blocks + (size_t)(row - row->worker->rows) * row->worker->layout.block_bytes, 1);
 }
 
 static void row_done(struct worker_row *row)
 {
-    inputs_done(row);
-    for (uint32_t at = 0; at < row->output_capacity; at++)
-        free(row->appended[at].refs);
-    free(row->outputs);
-    free(row->appended);
+    const struct row_layout *layout = &row->worker->layout;
+    for (uint32_t at = 0; at < layout->input_limit; at++) {
+        list_done(row_list(row, at));
+        view_room_done(row_room(row, at));
+    }
+    for (uint32_t at = 0; at < layout->output_limit; at++)
+        free(row_appended(row, at)->refs);
     free(row->memories);
 }
 
@@ -58,6 +139,7 @@ void rows_close(struct sheaf_worker *worker)
     for (uint32_t at = 0; at < worker->row_limit; at++)
         row_done(&worker->rows[at]);
     free(worker->rows);
+    free(worker->blocks);
     free(worker->texts);
     free(worker->free_rows);
     free(worker->claims);
@@ -86,32 +168,18 @@ sheaf_kind element_kind(const struct worker_call *call, uint32_t output)
     return SHEAF_LIST_OF(SHEAF_KIND_BASE(kind), SHEAF_KIND_DEPTH(kind) - 1);
 }
 
-/* Room for so many inputs and outputs; rows are used again and again, so this rarely does anything. */
-static int reserve(struct worker_row *row, uint32_t input_count, uint32_t output_count)
+/* Coordinate and references of the inputs, from the block that the descriptor names. */
+static int read_overflow(struct worker_row *row)
 {
-    if (input_count > row->input_capacity) {
-        inputs_done(row);
-        row->input_capacity = 0;
-        row->inputs = calloc(input_count,
-                             sizeof *row->inputs + sizeof *row->input_refs + sizeof *row->rooms + sizeof *row->lists);
-        if (row->inputs == NULL)
-            return -ENOMEM;
-        row->input_refs = (struct value_ref *)(void *)(row->inputs + input_count);
-        row->rooms = (struct view_room *)(void *)(row->input_refs + input_count);
-        row->lists = (struct sheaf_list *)(void *)(row->rooms + input_count);
-        row->input_capacity = input_count;
-    }
-    if (output_count > row->output_capacity) {
-        for (uint32_t at = 0; at < row->output_capacity; at++)
-            free(row->appended[at].refs);
-        free(row->outputs);
-        free(row->appended);
-        row->outputs = calloc(output_count, sizeof *row->outputs);
-        row->appended = calloc(output_count, sizeof *row->appended);
-        row->output_capacity = row->outputs && row->appended ? output_count : 0;
-        if (row->output_capacity == 0)
-            return -ENOMEM;
-    }
+    const struct dispatch *dispatch = &row->claim.dispatch;
+    uint64_t coordinate_bytes = dispatch->depth * sizeof(uint64_t);
+    uint64_t refs_bytes = (uint64_t)dispatch->input_count * sizeof(struct value_ref);
+    const char *block = payload_map_at(&row->worker->map, dispatch->overflow.segment, dispatch->overflow.offset,
+                                       coordinate_bytes + refs_bytes);
+    if (block == NULL || dispatch->overflow.offset % 8 != 0)
+        return -EBADMSG;
+    row->row.coordinate = (const uint64_t *)(const void *)block;
+    memcpy(row_refs(row), block + coordinate_bytes, refs_bytes);
     return 0;
 }
 
@@ -120,26 +188,19 @@ static int gather_inputs(struct worker_row *row)
 {
     struct sheaf_worker *worker = row->worker;
     const struct dispatch *dispatch = &row->claim.dispatch;
-    const uint64_t *coordinate = dispatch->coordinate;
-    const struct value_ref *refs = dispatch->inputs;
-    if ((dispatch->flags & DISPATCH_OVERFLOW) != 0) {
-        uint64_t coordinate_bytes = dispatch->depth * sizeof *coordinate;
-        uint64_t bytes = coordinate_bytes + (uint64_t)dispatch->input_count * sizeof *refs;
-        const char *block = payload_map_at(&worker->map, dispatch->overflow.segment, dispatch->overflow.offset, bytes);
-        if (block == NULL || dispatch->overflow.offset % 8 != 0)
-            return -EBADMSG;
-        coordinate = (const uint64_t *)(const void *)block;
-        refs = (const struct value_ref *)(const void *)(block + coordinate_bytes);
-    } else if (dispatch->depth > DISPATCH_DEPTH_INLINE || dispatch->input_count > DISPATCH_INPUTS_INLINE) {
-        return -EBADMSG;
+    uint32_t count = row->call->spec->input_count;
+    int status = dispatch->input_count == count ? 0 : -EBADMSG;
+    row->row.coordinate = dispatch->coordinate;
+    if (status == 0 && (dispatch->flags & DISPATCH_OVERFLOW) != 0)
+        status = read_overflow(row);
+    struct value_ref *refs = row_refs(row);
+    if (status < 0) {
+        memset(refs, 0, count * sizeof *refs); /* nothing is known of them */
+        return status;
     }
-    if (dispatch->input_count != row->call->spec->input_count)
-        return -EBADMSG;
-    row->row.coordinate = coordinate;
-    row->ref_count = dispatch->input_count;
-    memcpy(row->input_refs, refs, row->ref_count * sizeof *refs);
-    for (uint32_t at = 0; at < dispatch->input_count; at++) {
-        int status = value_view(&worker->map, &row->input_refs[at], &row->lists[at], &row->rooms[at], &row->inputs[at]);
+    for (uint32_t at = 0; at < count; at++) {
+        struct sheaf_value *value = (struct sheaf_value *)(uintptr_t)&row->row.inputs[at];
+        status = value_view(&worker->map, &refs[at], row_list(row, at), row_room(row, at), value);
         if (status < 0)
             return status;
     }
@@ -153,8 +214,8 @@ static bool shape_is_as_said(const struct worker_row *row)
     if ((row->call->spec->operator_flags & (SHEAF_OPERATOR_ONE_SHAPE | SHEAF_OPERATOR_DEVICE)) == 0)
         return true;
     for (uint32_t at = 0; at < row->call->spec->input_count; at++)
-        if (row->inputs[at].kind == SHEAF_TENSOR && row->inputs[at].tensor != NULL)
-            shape = shape_add(shape, at, row->inputs[at].tensor);
+        if (row->row.inputs[at].kind == SHEAF_TENSOR && row->row.inputs[at].tensor != NULL)
+            shape = shape_add(shape, at, row->row.inputs[at].tensor);
     return shape == row->claim.dispatch.shape;
 }
 
@@ -170,46 +231,41 @@ static void misplaced(struct worker_row *row)
     event_count_bump(board->shard_events);
 }
 
-struct worker_row *row_make(struct sheaf_worker *worker, struct worker_call *call, uint32_t shard,
-                            const struct ready_claim *claim)
+static void misfit(struct worker_row *row, int status)
+{
+    row->damaged = true;
+    snprintf(row->text, COMPLETION_TEXT_BYTES_MAX, "%s: its inputs cannot be read: %s", row->call->spec->name,
+             strerror(-status));
+}
+
+struct worker_row *row_make(struct sheaf_worker *worker, struct worker_call *call, uint32_t shard)
 {
     assert(worker->free_count > 0); /* the claim page has a row for it, and there are as many of these */
     struct worker_row *row = &worker->rows[worker->free_rows[--worker->free_count]];
     assert(row->phase == ROW_FREE && row->memory_count == 0);
-    row->worker = worker;
+    const struct dispatch *dispatch = &row->claim.dispatch;
     row->call = call;
-    ready_claim_copy(&row->claim, claim);
-    row->shard = shard;
+    row->shard = (uint8_t)shard;
     row->phase = ROW_CLAIMED;
     row->end = ROW_OPEN;
-    row->damaged = row->spoiled = row->streamed = row->breach = row->breach_of_columns = row->unwanted = row->yields =
-        false;
-    row->started_ns = row->ended_ns = row->child_count = row->ref_count = 0;
-    row->closed = BATCH_OPEN;
-    row->rows_run = 0;
-    const struct dispatch *dispatch = &claim->dispatch;
-    row->row = (struct sheaf_row){.size = sizeof row->row,
-                                  .attempt = dispatch->attempt,
-                                  .key = dispatch->key,
-                                  .parent_key = dispatch->parent_key,
-                                  .depth = dispatch->depth,
-                                  .input_count = call->spec->input_count,
-                                  .host_row = row};
-    int status = reserve(row, call->spec->input_count, call->spec->output_count);
-    if (status == 0) {
-        memset(row->outputs, 0, call->spec->output_count * sizeof *row->outputs);
-        if (dispatch->call == call->spec->call)
-            status = gather_inputs(row);
-        else
-            misplaced(row);
-    }
+    row->damaged = row->spoiled = row->streamed = row->has_appended = row->breach = row->breach_of_columns =
+        row->unwanted = row->yields = row->tells = false;
+    row->started_ns = row->ended_ns = row->child_count = 0;
+    row->row.attempt = dispatch->attempt;
+    row->row.key = dispatch->key;
+    row->row.parent_key = dispatch->parent_key;
+    row->row.depth = dispatch->depth;
+    row->row.input_count = call->spec->input_count;
+    memset(row->outputs, 0, call->spec->output_count * sizeof *row->outputs);
+    int status = 0;
+    if (dispatch->call == call->spec->call)
+        status = gather_inputs(row);
+    else
+        misplaced(row);
     if (status == 0 && !row->unwanted && !shape_is_as_said(row))
         status = -EBADMSG;
-    row->row.inputs = row->inputs;
-    row->damaged = status < 0;
-    if (row->damaged)
-        snprintf(row->text, COMPLETION_TEXT_BYTES_MAX, "%s: its inputs cannot be read: %s", call->spec->name,
-                 strerror(-status));
+    if (status < 0)
+        misfit(row, status);
     return row;
 }
 
@@ -289,17 +345,17 @@ static void write_appended_children(struct worker_row *row)
 {
     struct worker_call *call = row->call;
     uint32_t count = 0;
-    if (row->streamed || call->spec->expanded_groups == 0)
+    if (row->streamed || !row->has_appended || call->spec->expanded_groups == 0)
         return;
     for (uint32_t output = 0; output < call->spec->output_count; output++)
         if (is_expanded(call, output))
-            count = row->appended[output].count;
+            count = row_appended(row, output)->count;
+    struct value_ref refs[64] = {0}; /* nothing for groups that nobody expands */
     for (uint32_t child = 0; child < count; child++) {
-        struct value_ref refs[64] = {0};
         uint32_t at = 0;
         for (uint32_t output = 0; output < call->spec->output_count; output++) {
             if (is_expanded(call, output))
-                refs[at] = row->appended[output].refs[child];
+                refs[at] = row_appended(row, output)->refs[child];
             at += is_group(call, output);
         }
         if (row_write_child(row, refs, child) < 0)
@@ -307,7 +363,7 @@ static void write_appended_children(struct worker_row *row)
     }
     for (uint32_t output = 0; output < call->spec->output_count; output++)
         if (is_expanded(call, output))
-            row->appended[output].count = 0; /* the shard's now */
+            row_appended(row, output)->count = 0; /* the shard's now */
     row->child_count = count;
 }
 
@@ -316,8 +372,10 @@ static int write_answer(struct worker_row *row)
     struct completion record = record_for(row, COMPLETION_ANSWER);
     record.child_count = row->child_count;
     record.run_ns = row->ended_ns - row->started_ns;
-    record.closed = row->closed;
-    record.rows_run = row->rows_run;
+    if (row->tells) {
+        record.closed = row->closed;
+        record.rows_run = row->rows_run;
+    }
     record.values = row->outputs;
     record.value_count = row->call->spec->output_count;
     int status = record_write(row->worker, row->shard, &record);
@@ -331,8 +389,10 @@ static void write_fail(struct worker_row *row, uint32_t scope, uint32_t class_id
     struct completion record = record_for(row, COMPLETION_FAIL);
     record.child_count = row->child_count;
     record.run_ns = row->ended_ns - row->started_ns;
-    record.closed = row->closed;
-    record.rows_run = row->rows_run;
+    if (row->tells) {
+        record.closed = row->closed;
+        record.rows_run = row->rows_run;
+    }
     record.scope = scope;
     record.class_id = class_id;
     set_text(&record, text);
@@ -343,7 +403,7 @@ static void write_raised(struct worker_row *row, uint32_t rows_run, uint32_t cla
 {
     struct completion record = record_for(row, COMPLETION_RAISED);
     record.run_ns = row->ended_ns - row->started_ns;
-    record.closed = row->closed;
+    record.closed = row->tells ? row->closed : BATCH_OPEN;
     record.rows_run = rows_run;
     record.class_id = class_id;
     set_text(&record, text);
@@ -393,10 +453,10 @@ static void drop_leftovers(struct worker_row *row)
     struct sheaf_worker *worker = row->worker;
     while (row->memory_count > 0)
         payload_free(worker, row->memories[--row->memory_count]);
-    for (uint32_t output = 0; output < row->output_capacity; output++) {
+    for (uint32_t output = 0; output < row->call->spec->output_count; output++) {
         unpublish(worker, &row->outputs[output]);
-        struct appended *appended = &row->appended[output];
-        while (appended->count > 0)
+        struct appended *appended = row->has_appended ? row_appended(row, output) : NULL;
+        while (appended != NULL && appended->count > 0)
             unpublish(worker, &appended->refs[--appended->count]);
     }
 }
@@ -423,13 +483,14 @@ static void note_state(struct worker_row *row)
             row->worker->failure = -ENOMEM; /* state that nobody knows of could not be evicted */
 }
 
-static void count_run(struct worker_row *row, uint64_t took_ns)
+/* So many rows took so long each. */
+static void count_runs(struct sheaf_worker *worker, struct worker_call *call, uint32_t rows, uint64_t took_ns)
 {
-    struct worker_call *call = row->call;
-    struct lane_counters *counters = row->worker->lane.counters;
-    call->mean_row_ns = call->mean_row_ns == 0 ? took_ns : (7 * call->mean_row_ns + took_ns) / 8;
-    store_relaxed_u64(&counters->rows_run, load_relaxed_u64(&counters->rows_run) + 1);
-    store_relaxed_u64(&counters->busy_ns, load_relaxed_u64(&counters->busy_ns) + took_ns);
+    struct lane_counters *counters = worker->lane.counters;
+    for (uint32_t row = 0; row < rows; row++)
+        call->mean_row_ns = call->mean_row_ns == 0 ? took_ns : (7 * call->mean_row_ns + took_ns) / 8;
+    store_relaxed_u64(&counters->rows_run, load_relaxed_u64(&counters->rows_run) + rows);
+    store_relaxed_u64(&counters->busy_ns, load_relaxed_u64(&counters->busy_ns) + rows * took_ns);
 }
 
 static const char *cause(const char *message)
@@ -477,7 +538,7 @@ void row_finish(struct worker_row *row, int status, const char *message)
     uint64_t at_ns = now_ns();
     record_commit(worker, row->shard); /* C6 */
     if (row->phase == ROW_RUNNING)
-        count_run(row, at_ns - row->started_ns);
+        count_runs(worker, row->call, 1, at_ns - row->started_ns);
     row_release(row); /* C7 */
 }
 
@@ -521,6 +582,7 @@ static uint32_t time_batch(struct worker_row **rows, uint32_t count, enum batch_
             first = rows[at];
     }
     if (first != NULL) {
+        first->tells = true;
         first->closed = closed;
         first->rows_run = run;
     }
@@ -563,9 +625,15 @@ void rows_finish_batch(struct sheaf_worker *worker, struct worker_row **rows, ui
     uint64_t at_ns = now_ns();
     for (uint32_t shard = 0; shard < worker->hello.shard_count; shard++)
         record_commit(worker, shard); /* C6 for all */
-    for (uint32_t at = 0; at < count; at++) {
-        if (rows[at]->phase == ROW_RUNNING)
-            count_run(rows[at], (at_ns - rows[at]->started_ns) / count);
+    uint32_t ran = 0;
+    uint64_t started_ns = at_ns;           /* of all that ran */
+    for (uint32_t at = count; at-- > 0;) { /* so that the next batch uses them in the order in which they lie */
+        if (rows[at]->phase == ROW_RUNNING) {
+            ran++;
+            started_ns = rows[at]->started_ns;
+        }
         row_release(rows[at]); /* C7 */
     }
+    if (ran > 0)
+        count_runs(worker, rows[0]->call, ran, (at_ns - started_ns) / count);
 }

@@ -56,41 +56,54 @@ struct appended {
 enum row_phase { ROW_FREE = 0, ROW_CLAIMED, ROW_RUNNING };
 enum row_end { ROW_OPEN = 0, ROW_ANSWERED, ROW_FAILED };
 
+/*
+ * Rows of a batch are touched one after the other at its start and at its end, and in between for so long that nothing
+ * of them is left in any cache. So what every row needs is together, in two cache lines and those of the claim, and in
+ * the beginning of a block of its own (struct worker.blocks) that has its values.
+ */
 struct worker_row {
     struct sheaf_row row; /* what the operator sees; host_row points back here */
     struct sheaf_worker *worker;
     struct worker_call *call;
-    struct ready_claim claim; /* with the copied descriptor */
-    uint32_t shard;
-    enum row_phase phase;
-    enum row_end end;
-    bool damaged;           /* its inputs do not check out */
-    bool spoiled;           /* or are not what was answered (integrity.c) */
-    bool streamed;          /* emit was called */
-    bool breach;            /* the operator broke the contract: `text` says how */
-    bool breach_of_columns; /* a wrong number of values: a batch raises for it */
-    bool unwanted;          /* the shard discards the result */
-    bool yields;            /* it was told to give way: without an answer it goes back */
     uint64_t started_ns, ended_ns;
     uint64_t child_count;
-    enum batch_close closed; /* of its batch, in the one row that tells of it */
-    uint32_t rows_run;       /* then: rows of the batch that ran */
-
-    struct sheaf_value *inputs; /* of input_capacity, as the next three, which lie behind it in one piece of memory */
-    struct value_ref *input_refs;
-    struct view_room *rooms;
-    struct sheaf_list *lists;
-    uint32_t input_capacity, ref_count; /* ref_count: references that are the row's */
-
-    struct value_ref *outputs; /* of output_capacity, as the next */
-    struct appended *appended;
-    uint32_t output_capacity;
-
-    void **memories; /* alloc()ed and referred to by nothing yet */
-    uint32_t memory_count, memory_capacity;
-
+    struct value_ref *outputs; /* in its block */
+    uint32_t memory_count;     /* of `memories` */
+    uint8_t shard;
+    uint8_t phase;            /* enum row_phase */
+    uint8_t end;              /* enum row_end */
+    bool damaged;             /* its inputs do not check out */
+    bool spoiled;             /* or are not what was answered (integrity.c) */
+    bool streamed;            /* emit was called */
+    bool has_appended;        /* append was called, or a list is kept of what was emitted */
+    bool breach;              /* the operator broke the contract: `text` says how */
+    bool breach_of_columns;   /* a wrong number of values: a batch raises for it */
+    bool unwanted;            /* the shard discards the result */
+    bool yields;              /* it was told to give way: without an answer it goes back */
+    bool tells;               /* `closed` and `rows_run` count: it is the one row of its batch that tells of it */
+    struct ready_claim claim; /* with the copied descriptor */
+    /* From here on: not for every row. */
+    enum batch_close closed; /* of its batch */
+    uint32_t rows_run;       /* rows of the batch that ran */
+    void **memories;         /* alloc()ed and referred to by nothing yet */
+    uint32_t memory_capacity;
     uint32_t scope, class_id;
     char *text; /* of a failure or breach; room for COMPLETION_TEXT_BYTES_MAX, apart: rarely used, and rows lie close */
+};
+static_assert(offsetof(struct worker_row, claim.dispatch.inputs[1]) <= 5 * CACHE_LINE_BYTES,
+              "a row with one input is five cache lines, and its values");
+static_assert(LANE_SHARDS_MAX <= UINT8_MAX, "a shard's number fits");
+
+/* Where in the block of a row its parts are, each for as many inputs or outputs as any Call of the worker has. Inputs
+ * are its beginning. */
+struct row_layout {
+    uint32_t outputs_at;  /* struct value_ref, for each output */
+    uint32_t refs_at;     /* struct value_ref, for each input; of rows whose descriptor has no room for them */
+    uint32_t rooms_at;    /* struct view_room, for each input, as the next */
+    uint32_t lists_at;    /* struct sheaf_list */
+    uint32_t appended_at; /* struct appended, for each output */
+    uint32_t block_bytes; /* a multiple of CACHE_LINE_BYTES */
+    uint32_t input_limit, output_limit;
 };
 
 /* A descriptor handed to an operator: until its row ends (tag 0) or the state under `tag` is evicted. */
@@ -132,12 +145,14 @@ struct sheaf_worker {
     uint64_t return_down_to;   /* chunks to keep, when others need some; UINT64_MAX: nobody does */
     struct worker_call *calls;
 
-    struct worker_row *rows; /* row_limit of them, as the next three */
+    struct worker_row *rows; /* row_limit of them, as the next five */
+    char *blocks;
     char *texts;
-    uint32_t *free_rows;
-    struct ready_claim *claims;
-    uint32_t *claim_shards; /* where each of the claims comes from */
-    uint32_t claim_count;   /* of the claiming at hand */
+    uint32_t *free_rows;         /* the last one is used next */
+    struct ready_claim **claims; /* of the claiming at hand: those of the rows that are used next */
+    uint32_t *claim_shards;      /* where each of the claims comes from */
+    uint32_t claim_count;
+    struct row_layout layout;
     uint32_t row_limit, free_count;
     struct worker_batch batch;
     struct sheaf_worker_claim claim;
@@ -225,8 +240,13 @@ void unpublish(struct sheaf_worker *worker, struct value_ref *ref);
 /* Rows of the worker; one for each row of the claim page. 0, -ENOMEM. */
 int rows_open(struct sheaf_worker *worker);
 void rows_close(struct sheaf_worker *worker);
-struct worker_row *row_make(struct sheaf_worker *worker, struct worker_call *call, uint32_t shard,
-                            const struct ready_claim *claim);
+/* The row for the oldest of worker->claims that has none yet. */
+struct worker_row *row_make(struct sheaf_worker *worker, struct worker_call *call, uint32_t shard);
+/* The references of its inputs; its Call says how many. */
+struct value_ref *row_refs(const struct worker_row *row);
+struct appended *row_appended(const struct worker_row *row, uint32_t output);
+/* The row will be answered soon. */
+void row_prefetch(const struct worker_row *row);
 /* C5. 0; -ECANCELED: not wanted any more, -EBADMSG: its inputs are damaged: finish it without running it. */
 int row_start(struct worker_row *row);
 int row_start_at(struct worker_row *row, uint64_t at_ns);

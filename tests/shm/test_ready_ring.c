@@ -382,29 +382,32 @@ static void a_page_sweep_tells_and_frees(void **state)
     assert_int_equal(told.count, 2);
 }
 
-/* A descriptor crosses only as far as it counts: what an earlier row left behind it is not read, and a row that
- * overflows crosses whole. */
+/* A descriptor crosses only as far as it counts: what it does not use is neither written nor read, and of a row that
+ * overflows only where the rest of it is. */
 static void descriptors_cross_as_far_as_they_count(void **state)
 {
     struct stage *stage = *state;
-    struct dispatch whole = {.grain = 3, .number = 1, .input_count = 40, .flags = DISPATCH_OVERFLOW};
+    struct dispatch whole = {.grain = 3, .number = 1, .input_count = 40, .depth = 12, .flags = DISPATCH_OVERFLOW};
     whole.overflow = (struct value_ref){.offset = 4711, .length = 9};
-    whole.inputs[DISPATCH_INPUTS_INLINE - 1].offset = 88;
     dispatch_write(&stage->table, &whole);
     struct dispatch read = {0};
     assert_int_equal(dispatch_copy(&stage->table, 3, &read), 0);
     assert_memory_equal(&read, &whole, sizeof read);
     struct dispatch small = {.grain = 3, .number = 2, .input_count = 2, .depth = 8, .timeout_ns = 5, .batch = 6};
     small.coordinate[7] = 70;
+    small.inputs[0].length = 16;
     small.inputs[1].hash = 17;
     dispatch_write(&stage->table, &small);
     memset(&read, 0xee, sizeof read);
     assert_int_equal(dispatch_copy(&stage->table, 3, &read), 0);
-    assert_memory_equal(&read, &small, dispatch_bytes(0, 2));
-    assert_int_equal(stage->table.slots[3].overflow.offset, 4711); /* nobody wrote there */
+    assert_memory_equal(&read, &small, offsetof(struct dispatch, inputs[2]));
+    assert_int_equal(read.inputs[2].offset, UINT64_C(0xeeeeeeeeeeeeeeee));
     assert_int_equal(read.overflow.offset, UINT64_C(0xeeeeeeeeeeeeeeee));
     struct dispatch untouched = read;
     stage->table.slots[3].grain = 4;
+    assert_int_equal(dispatch_copy(&stage->table, 3, &read), -EBADMSG);
+    stage->table.slots[3].grain = 3;
+    stage->table.slots[3].input_count = DISPATCH_INPUTS_INLINE + 1;
     assert_int_equal(dispatch_copy(&stage->table, 3, &read), -EBADMSG);
     assert_memory_equal(&read, &untouched, sizeof read);
 }

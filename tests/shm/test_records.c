@@ -8,15 +8,14 @@
 #include <string.h>
 
 #include <sheaf/operator.h>
-#include <xxhash.h>
 
 #include "shm/completion_ring.h"
 #include "shm/control_ring.h"
 #include "shm/dispatch.h"
 
 #define RING_BYTES 1024u
-#define WIRE_BYTES 80u  /* of a completion record before its values */
-#define CHECKSUM_AT 72u /* in it */
+#define HEAD_BYTES 16u  /* of a completion record before its fields and values */
+#define CHECKSUM_AT 12u /* in it */
 
 struct pipe_ends {
     shared_u64 write_index;
@@ -255,13 +254,20 @@ static void long_texts_are_cut_between_letters(void **state)
 static void seal(unsigned char *data)
 {
     struct spsc_header header;
-    uint32_t checksum = 0;
     memcpy(&header, data, sizeof header);
-    if (header.length_bytes < WIRE_BYTES || header.length_bytes > RING_BYTES - sizeof header)
+    if (header.length_bytes < HEAD_BYTES || header.length_bytes > RING_BYTES - sizeof header)
         return;
-    memcpy(data + sizeof header + CHECKSUM_AT, &checksum, sizeof checksum);
-    checksum = (uint32_t)XXH3_64bits_withSeed(data + sizeof header, header.length_bytes, header.kind);
-    memcpy(data + sizeof header + CHECKSUM_AT, &checksum, sizeof checksum);
+    unsigned char *record = data + sizeof header;
+    memset(record + CHECKSUM_AT, 0, sizeof(uint32_t));
+    uint64_t sum = (uint64_t)header.length_bytes << 32 | header.kind;
+    for (uint32_t at = 0; at <= header.length_bytes; at += sizeof(uint64_t)) { /* the last word may be a part of one */
+        uint64_t word = 0;
+        uint32_t left = header.length_bytes - at;
+        memcpy(&word, record + at, left < sizeof word ? left : sizeof word);
+        sum = (sum ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+    }
+    uint32_t checksum = (uint32_t)(sum >> 32) ^ (uint32_t)(sum >> 17);
+    memcpy(record + CHECKSUM_AT, &checksum, sizeof checksum);
 }
 
 /* Every bit of a record that is flipped by itself is noticed. */
@@ -269,7 +275,7 @@ static void flipped_bits_are_noticed(void **state)
 {
     struct value_ref values[2] = {{.kind = SHEAF_I64, .offset = 7}, {.kind = SHEAF_BOOL, .offset = 1}};
     struct completion record = {.kind = COMPLETION_ANSWER, .grain = 3, .number = 4, .value_count = 2, .values = values};
-    uint32_t bits = 8 * (sizeof(struct spsc_header) + WIRE_BYTES + sizeof values);
+    uint32_t bits = 8 * (sizeof(struct spsc_header) + HEAD_BYTES + sizeof values);
     for (uint32_t bit = 0; bit < bits; bit++) {
         struct completion_ends *ends = open_completion();
         struct completion read;
@@ -281,36 +287,59 @@ static void flipped_bits_are_noticed(void **state)
     }
 }
 
-/* Change one thing of a good record: the reader must refuse it and stay refused. */
+/* Records with a right checksum that say what no writer says. The first is a good one. */
 static void crooked_records_are_refused(void **state)
 {
-    struct completion record = {.kind = COMPLETION_RELEASED, .grain = 3, .number = 4};
+    enum { ORDINAL, CHILD_COUNT, RUN_NS, KEY, CAUSE, BATCH, LEVEL, NO_SUCH_FIELD };
+#define FIELD(field) (UINT64_C(1) << (48 + (field)))
+#define VALUES(count) ((uint64_t)(count) << 33)
     const struct {
-        uint32_t at, value;
+        uint32_t kind, length_bytes;
+        uint64_t named;
+        uint32_t grain;
+        uint64_t word;
     } crooked[] = {
-        {0, 71},            /* length: shorter than a record */
-        {0, 88},            /* length: more than the counts say */
-        {4, 0x7fffffff},    /* kind */
-        {8 + 4, 4},         /* number: over 33 bits */
-        {8 + 8, 1},         /* ordinal of what has none */
-        {8 + 32, 1},        /* key of what has none */
-        {8 + 40, 1u << 28}, /* grain out of bounds */
-        {8 + 44, 1},        /* scope of what has none */
-        {8 + 52, 1},        /* level of what has none */
-        {8 + 56, 1},        /* values it does not carry */
-        {8 + 60, 1},        /* text it does not carry */
-        {8 + 64, 1},        /* a batch of what did not raise */
-        {8 + 68, 1},        /* a batch that was closed, of what did not run */
+        {COMPLETION_RELEASED, 16, 4, 3, 0},
+        {COMPLETION_RELEASED, 15, 4, 3, 0},                                /* shorter than a record */
+        {0x7fffffff, 16, 4, 3, 0},                                         /* kind */
+        {COMPLETION_RELEASED, 16, 4, 1u << 28, 0},                         /* grain out of bounds */
+        {COMPLETION_RELEASED, 16, 4 | UINT64_C(1) << 44, 3, 0},            /* bits that are 0 */
+        {COMPLETION_RELEASED, 24, 4 | FIELD(NO_SUCH_FIELD), 3, 0},         /* a field that there is not */
+        {COMPLETION_CHILD, 16, 4 | FIELD(ORDINAL), 3, 0},                  /* a field without its word */
+        {COMPLETION_RELEASED, 24, 4 | FIELD(ORDINAL), 3, 1},               /* ordinal of what has none */
+        {COMPLETION_RAISED, 24, 4 | FIELD(CHILD_COUNT), 3, 1},             /* children of what has none */
+        {COMPLETION_RELEASED, 24, 4 | FIELD(RUN_NS), 3, 1},                /* a time of what did not run */
+        {COMPLETION_RELEASED, 24, 4 | FIELD(KEY), 3, 1},                   /* key of what has none */
+        {COMPLETION_RELEASED, 24, 4 | FIELD(CAUSE), 3, UINT64_C(1) << 32}, /* scope of what has none */
+        {COMPLETION_RELEASED, 24, 4 | FIELD(CAUSE), 3, 1},                 /* class of what has none */
+        {COMPLETION_FAIL, 24, 4 | FIELD(CAUSE), 3, UINT64_C(3) << 32},     /* a scope that there is not */
+        {COMPLETION_FAIL, 24, 4 | FIELD(CAUSE), 3, 256},                   /* a class that there is not */
+        {COMPLETION_RELEASED, 24, 4 | FIELD(LEVEL), 3, 1},                 /* level of what has none */
+        {COMPLETION_LOG, 24, 4 | FIELD(LEVEL), 3, UINT64_C(1) << 32},      /* a level that there is not */
+        {COMPLETION_ANSWER, 24, 4 | FIELD(BATCH), 3, 1},                   /* a batch of what does not tell of it */
+        {COMPLETION_RELEASED, 24, 4 | FIELD(BATCH), 3,
+         UINT64_C(1) << 32},                                              /* one that was closed, of what did not run */
+        {COMPLETION_ANSWER, 24, 4 | FIELD(BATCH), 3, UINT64_C(99) << 32}, /* a reason that there is not */
+        {COMPLETION_RELEASED, 48, 4 | VALUES(1), 3, 0},                   /* values it does not carry */
+        {COMPLETION_ANSWER, 48, 4 | VALUES(2), 3, 0},                     /* more values than there are */
+        {COMPLETION_ANSWER, 48, 4, 3, 0},                                 /* text it does not carry */
+        {COMPLETION_EVICTED, 16, 4, UINT32_MAX, 0},                       /* a row of what is of none */
+        {COMPLETION_EVICTED, 16, 0, 3, 0},
     };
     for (size_t i = 0; i < sizeof(crooked) / sizeof(crooked[0]); i++) {
         struct completion_ends *ends = open_completion();
         struct completion read;
-        assert_int_equal(completion_write(&ends->pipe.writer, &record), 0);
-        memcpy(ends->pipe.data + crooked[i].at, &crooked[i].value, 4);
+        unsigned char record[64] = {0};
+        void *payload;
+        memcpy(record, &crooked[i].named, 8);
+        memcpy(record + 8, &crooked[i].grain, 4);
+        memcpy(record + HEAD_BYTES, &crooked[i].word, 8);
+        assert_int_equal(spsc_reserve(&ends->pipe.writer, crooked[i].kind, crooked[i].length_bytes, &payload), 0);
+        memcpy(payload, record, crooked[i].length_bytes);
         seal(ends->pipe.data);
         spsc_commit(&ends->pipe.writer);
-        assert_int_equal(completion_read(&ends->reader, &read), -EBADMSG);
-        assert_int_equal(completion_read(&ends->reader, &read), -EBADMSG);
+        assert_int_equal(completion_read(&ends->reader, &read), i == 0 ? 0 : -EBADMSG);
+        assert_int_equal(completion_read(&ends->reader, &read), i == 0 ? -EAGAIN : -EBADMSG);
         close_completion(ends);
     }
 }
