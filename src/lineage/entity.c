@@ -18,7 +18,9 @@ static void grain_make(struct lineage *l, uint32_t call, uint32_t entity)
     const struct call_layout *c = &l->calls[call];
     const struct entity *header = entity_at(l, c->domain, entity);
     grain_at(l, call, entity)->phase = GRAIN_WAITING;
-    root_at(l, header->root)->unsealed++;
+    struct root_state *root = root_at(l, header->root);
+    root->unsealed++;
+    root->unfinished++;
     l->call_counts[call].grains++;
     if (c->group != NONE)
         group_at(l, call, header->parent)->unsealed++;
@@ -126,6 +128,9 @@ void grain_finish(struct lineage *l, uint32_t call, uint32_t entity)
         return;
     grain->flags |= GRAIN_FINISHED;
     const struct call_layout *c = &l->calls[call];
+    struct root_state *root = root_at(l, entity_at(l, c->domain, entity)->root);
+    assert(root->unfinished > 0);
+    root->unfinished--;
     FOR_RANGE(l, c->readings, port)
     {
         uint32_t top, *counter = readers_counter(l, port, c->domain, entity, &top);
@@ -140,16 +145,13 @@ void lineage_hold(struct lineage *l, struct grain grain)
     struct grain_state *state = grain_at(l, grain.call, grain.entity);
     assert(state->phase == GRAIN_READY && state->holds < UINT8_MAX);
     state->holds++;
-    root_at(l, entity_at(l, l->calls[grain.call].domain, grain.entity)->root)->held++;
 }
 
 void lineage_release_hold(struct lineage *l, struct grain grain)
 {
     struct grain_state *state = grain_at(l, grain.call, grain.entity);
-    struct root_state *root = root_at(l, entity_at(l, l->calls[grain.call].domain, grain.entity)->root);
-    assert(state->holds > 0 && root->held > 0);
+    assert(state->holds > 0);
     state->holds--;
-    root->held--;
     grain_finish(l, grain.call, grain.entity);
 }
 
@@ -253,15 +255,59 @@ bool walk_start(const struct lineage *l, struct walk *walk, uint32_t domain, uin
 
 /* ---- release ---- */
 
-/* All values of an Entity that nobody was told are unused. */
-void entity_report(struct lineage *l, uint32_t domain, uint32_t entity)
+/* All below it is gone already: what remains of its values is unused, its children's records are free. */
+static void entity_release(struct lineage *l, uint32_t domain, uint32_t entity)
 {
-    FOR_RANGE(l, l->domains[domain].ports, port)
+    const struct domain_layout *d = &l->domains[domain];
+    FOR_RANGE(l, d->stored, port)
     {
         bool returned = l->ports[port].kept && root_at(l, entity)->abandoned; /* a source: in the root's own Domain */
-        if (l->ports[port].value != NONE && !returned)
+        if (!returned)
             value_report(l, port, entity);
     }
+    FOR_RANGE(l, d->children, child)
+    {
+        const struct expansion *expansion = expansion_at(l, child, entity);
+        if (expansion->count)
+            pool_give_chain(&l->domains[child].pool, expansion->first, expansion->last, expansion->count);
+    }
+}
+
+/* The first child Domain from number `position` on in which the Entity has children that must be looked at one by one.
+ */
+static uint32_t child_to_release(const struct lineage *l, uint32_t domain, uint32_t entity, uint32_t position)
+{
+    const struct range *children = &l->domains[domain].children;
+    for (uint32_t i = position; i < children->count; i++) {
+        uint32_t child = l->numbers[children->first + i];
+        if (!l->domains[child].quiet && expansion_at(l, child, entity)->count)
+            return child;
+    }
+    return NONE;
+}
+
+/* Children before parents: the chain of siblings, along which it goes, is given back as a whole with their parent. */
+void tree_release(struct lineage *l, uint32_t root)
+{
+    uint32_t domain = 0, entity = root, position = 0;
+    for (;;) {
+        uint32_t child = child_to_release(l, domain, entity, position);
+        if (child != NONE) {
+            entity = expansion_at(l, child, entity)->first;
+            domain = child;
+            position = 0;
+            continue;
+        }
+        entity_release(l, domain, entity);
+        if (domain == 0)
+            break;
+        const struct entity *header = entity_at(l, domain, entity);
+        bool last = header->next == NONE;
+        entity = last ? header->parent : header->next;
+        position = last ? l->domains[domain].child_position + 1 : 0;
+        domain = last ? l->domains[domain].parent : domain;
+    }
+    pool_give(&l->domains[0].pool, root);
 }
 
 void lineage_number_keys(struct lineage *l, uint32_t number, uint32_t count)
@@ -279,9 +325,9 @@ void lineage_keep_sources(struct lineage *l)
 
 static void entity_visit(const struct lineage *l, uint32_t domain, uint32_t entity, lineage_visit *visit, void *cookie)
 {
-    FOR_RANGE(l, l->domains[domain].ports, port)
+    FOR_RANGE(l, l->domains[domain].stored, port)
     {
-        if (l->ports[port].value != NONE && (*item_at(l, port, entity) & (ITEM_STORED | ITEM_UNUSED)) == ITEM_STORED)
+        if ((*item_at(l, port, entity) & (ITEM_STORED | ITEM_UNUSED)) == ITEM_STORED)
             visit(cookie, value_at(l, port, entity));
     }
 }
@@ -292,13 +338,4 @@ void lineage_values(const struct lineage *l, uint32_t root, lineage_visit *visit
     entity_visit(l, 0, root, visit, cookie);
     for (bool more = walk_start(l, &walk, 0, root, NONE); more; more = walk_next(l, &walk, NONE))
         entity_visit(l, walk.domain, walk.entity, visit, cookie);
-}
-
-/* Freeing writes only the first word of a record, which no walk reads. */
-void entity_free_tree(struct lineage *l, uint32_t root)
-{
-    struct walk walk;
-    for (bool more = walk_start(l, &walk, 0, root, NONE); more; more = walk_next(l, &walk, NONE))
-        pool_give(&l->domains[walk.domain].pool, walk.entity);
-    pool_give(&l->domains[0].pool, root);
 }

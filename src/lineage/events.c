@@ -282,17 +282,10 @@ bool lineage_is_ready(const struct lineage *l, struct grain grain)
 int lineage_release_root(struct lineage *l, uint32_t root)
 {
     struct root_state *state = root_at(l, root);
-    if (!state->complete || state->held)
+    if (!state->complete || state->unfinished)
         return -EBUSY;
     failures_free(l, state);
     state->index = UINT64_MAX;
-    struct walk walk;
-    for (bool more = walk_start(l, &walk, 0, root, NONE); more;) {
-        uint32_t domain = walk.domain, entity = walk.entity;
-        entity_report(l, domain, entity);
-        more = walk_next(l, &walk, NONE);
-    }
-    entity_report(l, 0, root);
-    entity_free_tree(l, root);
+    tree_release(l, root);
     return 0;
 }

@@ -424,6 +424,20 @@ static void make_groups(struct builder *b)
     }
 }
 
+/* Which Ports have values in the records of a Domain, and whether these have all been reported when a root is over. */
+static void make_stored(struct builder *b, uint32_t domain)
+{
+    struct lineage *l = b->l;
+    struct domain_layout *d = &l->domains[domain];
+    d->quiet = domain != 0 && d->children.count == 0;
+    for (uint32_t i = 0; i < l->plan->port_count; i++) {
+        if (l->ports[i].domain != domain || !port_is_stored(l, i))
+            continue;
+        number_push(b, &d->stored, i);
+        d->quiet = d->quiet && l->ports[i].counted;
+    }
+}
+
 static uint32_t place(uint32_t *stride, size_t bytes)
 {
     uint32_t offset = *stride;
@@ -435,10 +449,9 @@ static void make_record(struct lineage *l, uint32_t domain)
 {
     struct domain_layout *d = &l->domains[domain];
     uint32_t stride = sizeof(struct entity);
-    FOR_RANGE(l, d->ports, port)
+    FOR_RANGE(l, d->stored, port)
     {
-        if (port_is_stored(l, port))
-            l->ports[port].value = place(&stride, sizeof(struct value_ref));
+        l->ports[port].value = place(&stride, sizeof(struct value_ref));
     }
     if (domain == 0)
         d->root = place(&stride, sizeof(struct root_state));
@@ -511,6 +524,8 @@ int layout_make(struct lineage *l)
         return -ENOMEM;
     mark_observed_domains(l);
     make_groups(&b);
+    for (uint32_t i = 0; i < l->plan->domain_count; i++)
+        make_stored(&b, i);
     if (l->broken)
         return -ENOMEM;
     for (uint32_t i = 0; i < l->plan->domain_count; i++)

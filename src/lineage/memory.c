@@ -39,29 +39,58 @@ void *memory_take(struct lineage *l, size_t bytes)
     return block + 1;
 }
 
+static uint32_t *pool_next(const struct pool *pool, uint32_t number)
+{
+    return (uint32_t *)(void *)pool_at(pool, number);
+}
+
+static int pool_grow(struct lineage *l, struct pool *pool)
+{
+    if (pool->chunk_count == pool->chunk_capacity) {
+        uint32_t capacity = pool->chunk_capacity ? pool->chunk_capacity * 2 : 8;
+        uint8_t **chunks = memory_take(l, capacity * sizeof(*chunks));
+        if (!chunks)
+            return -ENOMEM;
+        if (pool->chunk_count)
+            memcpy(chunks, pool->chunks, pool->chunk_count * sizeof(*chunks)); /* the old table is left where it is */
+        pool->chunks = chunks;
+        pool->chunk_capacity = capacity;
+    }
+    uint8_t *chunk = memory_take(l, (size_t)POOL_CHUNK_RECORDS * pool->stride);
+    if (!chunk)
+        return -ENOMEM;
+    pool->chunks[pool->chunk_count++] = chunk;
+    return 0;
+}
+
 int pool_take(struct lineage *l, struct pool *pool, uint32_t *ret_number)
 {
     uint32_t number = pool->free;
-    if (number != NONE) {
-        /* Free numbers are chained through their first bytes. */
-        memcpy(&pool->free, pool_at(pool, number), sizeof(pool->free));
-    } else {
+    if (number == NONE) {
         number = pool->used;
-        uint32_t block = 25u - (uint32_t)__builtin_clz(number + 64);
-        if (number >= UINT32_MAX - 64)
+        if (number == NONE || (number / POOL_CHUNK_RECORDS == pool->chunk_count && pool_grow(l, pool)))
             return -ENOMEM;
-        if (block >= pool->block_count) {
-            pool->blocks[block] = memory_take(l, ((size_t)64 << block) * pool->stride);
-            if (!pool->blocks[block])
-                return -ENOMEM;
-            pool->block_count = block + 1;
-        }
         pool->used++;
+    } else {
+        pool->free = *pool_next(pool, number);
     }
     memset(pool_at(pool, number), 0, pool->stride);
     pool->live++;
     *ret_number = number;
     return 0;
+}
+
+void pool_give(struct pool *pool, uint32_t number)
+{
+    pool_give_chain(pool, number, number, 1);
+}
+
+/* `count` records, from `first` by `next` to `last`. */
+void pool_give_chain(struct pool *pool, uint32_t first, uint32_t last, uint32_t count)
+{
+    *pool_next(pool, last) = pool->free;
+    pool->free = first;
+    pool->live -= count;
 }
 
 static int queue_grow(struct lineage *l, struct queue *queue)
@@ -142,11 +171,4 @@ void text_give(struct lineage *l, char *text, uint32_t bytes)
     node->next = l->texts[index];
     l->texts[index] = node;
     l->text_bytes -= (uint32_t)TEXT_BYTES_MIN << index;
-}
-
-void pool_give(struct pool *pool, uint32_t number)
-{
-    memcpy(pool_at(pool, number), &pool->free, sizeof(pool->free));
-    pool->free = number;
-    pool->live--;
 }

@@ -3,8 +3,8 @@
  * Inside lineage: how an Entity lies in memory, and the functions its files share.
  *
  * All state of one Entity is one record: a header, then what its Domain's layout says (values, expansions, Grains,
- * gathers, counters, one byte per Item). Records of a Domain lie in blocks that double in size, so a number finds its
- * record with one shift, nothing moves, and freed numbers are used again.
+ * gathers, counters, one byte per Item). Records of a Domain lie in chunks of a fixed number, so a number finds its
+ * record with one shift, nothing moves, and freed numbers are used again, the last one first: it is still in a cache.
  *
  * Items change only upwards: unresolved -> PRESENT or DROPPED -> SUPPRESSED, or straight to FAILED or SUPPRESSED. A
  * barrier is read retroactively by writing SUPPRESSED and letting the tables of section 3 run again over what reads it.
@@ -31,10 +31,10 @@ enum {
 };
 
 struct entity {
-    uint64_t key;
-    uint32_t parent;
-    uint32_t root;
     uint32_t next; /* sibling; in the free list the next free number */
+    uint32_t parent;
+    uint64_t key;
+    uint32_t root;
     uint32_t ordinal : 31;
     uint32_t doomed : 1; /* below a FAILED Expansion: all Items read SUPPRESSED or FAILED */
 };
@@ -74,8 +74,8 @@ struct group_state {
 struct root_state {
     uint64_t index, tag;
     uint32_t unsealed;
-    uint32_t held;
-    uint32_t failed; /* cause of the failed root, or CAUSE_NONE */
+    uint32_t unfinished; /* Grains not sealed, or still held */
+    uint32_t failed;     /* cause of the failed root, or CAUSE_NONE */
     uint32_t failure_first, failure_last;
     bool trouble; /* some Item is FAILED or SUPPRESSED: only then can anything be unneeded */
     bool side_effect_failed;
@@ -87,9 +87,9 @@ struct root_state {
 enum { CAUSE_NONE, CAUSE_DROPPED_VALUE, CAUSE_NOT_NEEDED, CAUSE_FIRST };
 
 struct failure {
+    uint32_t next; /* of the same root; in the free list the next free one */
     uint32_t call, entity;
     uint32_t domain;
-    uint32_t next; /* of the same root; in the free list the next free one */
     uint32_t attempt;
     uint32_t length_bytes;
     uint8_t scope, class_id;
@@ -97,15 +97,17 @@ struct failure {
     char *text;
 };
 
-/* Blocks that double: number -> memory. */
+/* Records of one size: number -> memory. The first member of a record is `uint32_t next`, by which free ones, and those
+ * that are given back together, are chained. */
 struct pool {
-    uint8_t *blocks[27];
-    uint32_t block_count;
+    uint8_t **chunks; /* POOL_CHUNK_RECORDS each */
     uint32_t stride;
     uint32_t used; /* numbers ever given out */
     uint32_t free; /* head of the free list */
     uint32_t live;
+    uint32_t chunk_count, chunk_capacity;
 };
+enum { POOL_CHUNK_RECORDS = 64 };
 
 enum reader_kind { READ_CALL, READ_FILTER, READ_GATHER, READ_BROADCAST, READ_EXPAND };
 
@@ -159,7 +161,9 @@ struct domain_layout {
     struct range expands, broadcasts, gathers; /* gathers: live ones out of this Domain into the parent */
     struct range groups;                       /* Calls of child Domains with a struct group_state here */
     struct range tops;                         /* stored Ports whose counter lies here */
+    struct range stored;                       /* Ports with a value in the record */
     uint32_t child_position;                   /* among the children of the parent */
+    bool quiet;    /* a leaf whose values all have counted readers: when these are finished, every value was reported */
     bool observed; /* an output, a side effect or a Call that may fail the root in it or below */
     struct pool pool;
     uint64_t entities;
@@ -213,8 +217,9 @@ struct lineage {
 /* memory.c */
 void *memory_take(struct lineage *l, size_t bytes);
 int pool_take(struct lineage *l, struct pool *pool, uint32_t *ret_number);
-int queue_push(struct lineage *l, struct queue *queue, uint32_t port, uint32_t entity, uint32_t kind);
 void pool_give(struct pool *pool, uint32_t number);
+void pool_give_chain(struct pool *pool, uint32_t first, uint32_t last, uint32_t count);
+int queue_push(struct lineage *l, struct queue *queue, uint32_t port, uint32_t entity, uint32_t kind);
 char *text_take(struct lineage *l, uint32_t bytes);
 void text_give(struct lineage *l, char *text, uint32_t bytes);
 
@@ -227,8 +232,7 @@ int entity_make(struct lineage *l, uint32_t domain, uint32_t parent, uint32_t ro
 void entity_start(struct lineage *l, uint32_t domain, uint32_t entity);
 void value_store(struct lineage *l, uint32_t port, uint32_t entity, const struct value_ref *value);
 void grain_finish(struct lineage *l, uint32_t call, uint32_t entity);
-void entity_report(struct lineage *l, uint32_t domain, uint32_t entity);
-void entity_free_tree(struct lineage *l, uint32_t root);
+void tree_release(struct lineage *l, uint32_t root);
 
 /* evaluate.c */
 void item_set(struct lineage *l, uint32_t port, uint32_t entity, enum lineage_outcome outcome);
@@ -265,9 +269,7 @@ void port_value(const struct lineage *l, uint32_t port, uint32_t entity, struct 
 
 static inline uint8_t *pool_at(const struct pool *pool, uint32_t number)
 {
-    uint32_t shifted = number + 64;
-    uint32_t block = 25u - (uint32_t)__builtin_clz(shifted);
-    return pool->blocks[block] + (size_t)(shifted - (64u << block)) * pool->stride;
+    return pool->chunks[number / POOL_CHUNK_RECORDS] + (size_t)(number % POOL_CHUNK_RECORDS) * pool->stride;
 }
 
 static inline uint8_t *record_at(const struct lineage *l, uint32_t domain, uint32_t entity)
