@@ -5,82 +5,85 @@
 
 #include "lineage/state.h"
 
-static uint32_t *readers_counter(const struct lineage *l, uint32_t port, uint32_t domain, uint32_t entity,
-                                 uint32_t *ret_top)
+/* Of a stored Port, seen from an Entity of `domain` in or below its top Domain. `*entity` becomes the top Entity. */
+static uint32_t *readers_counter(const struct lineage *l, const struct port_layout *p, uint32_t domain,
+                                 const struct entity *record, uint32_t *entity)
 {
-    const struct port_layout *p = &l->ports[port];
-    *ret_top = ancestor_of(l, domain, entity, p->top);
-    return (uint32_t *)(void *)(record_at(l, p->top, *ret_top) + p->readers);
+    while (domain != p->top) {
+        *entity = record->parent;
+        domain = l->domains[domain].parent;
+        record = entity_at(l, domain, *entity);
+    }
+    return field_of(record, p->readers);
 }
 
-static void grain_make(struct lineage *l, uint32_t call, uint32_t entity)
+static void grain_make(struct lineage *l, uint32_t call, uint32_t entity, struct entity *record)
 {
-    const struct call_layout *c = &l->calls[call];
-    const struct entity *header = entity_at(l, c->domain, entity);
-    grain_at(l, call, entity)->phase = GRAIN_WAITING;
-    struct root_state *root = root_at(l, header->root);
-    root->unsealed++;
-    root->unfinished++;
-    l->call_counts[call].grains++;
+    struct call_layout *c = &l->calls[call];
+    grain_of(c, record)->phase = GRAIN_WAITING;
+    c->counts.grains++;
     if (c->group != NONE)
-        group_at(l, call, header->parent)->unsealed++;
+        group_at(l, call, record->parent)->unsealed++;
     FOR_RANGE(l, c->readings, port)
     {
-        uint32_t top;
-        ++*readers_counter(l, port, c->domain, entity, &top);
+        uint32_t top = entity;
+        ++*readers_counter(l, &l->ports[port], c->domain, record, &top);
     }
 }
 
-static void entity_link(struct lineage *l, uint32_t domain, uint32_t parent, uint32_t entity)
+static void entity_link(struct lineage *l, const struct domain_layout *d, struct entity *parent, uint32_t entity)
 {
-    struct expansion *expansion = expansion_at(l, domain, parent);
+    struct expansion *expansion = expansion_of(d, parent);
     if (expansion->count++ == 0)
         expansion->first = entity;
     else
-        entity_at(l, domain, expansion->last)->next = entity;
+        ((struct entity *)(void *)pool_at(&d->pool, expansion->last))->next = entity;
     expansion->last = entity;
-    FOR_RANGE(l, l->domains[domain].gathers, gather)
+    FOR_RANGE(l, d->gathers, gather)
     {
         const struct port_layout *p = &l->ports[gather];
         uint32_t slots = p->source == p->members ? 1 : 2;
-        struct gather_state *state = gather_at(l, gather, parent);
+        struct gather_state *state = gather_of(p, parent);
         state->left += slots;
         if (p->tracked)
             state->not_final += slots;
     }
 }
 
-int entity_make(struct lineage *l, uint32_t domain, uint32_t parent, uint32_t root, uint32_t ordinal,
-                uint32_t *ret_entity)
+/* NULL: no memory. A root has no parent. */
+struct entity *entity_make(struct lineage *l, uint32_t domain, uint32_t parent, struct entity *parent_record,
+                           uint32_t ordinal, uint32_t *ret_entity)
 {
     struct domain_layout *d = &l->domains[domain];
     uint32_t entity;
     if (pool_take(l, &d->pool, &entity))
-        return -ENOMEM;
-    struct entity *header = entity_at(l, domain, entity);
-    header->key = l->last_key += l->key_step;
-    header->parent = parent;
-    header->root = domain == 0 ? entity : root;
-    header->ordinal = ordinal & ORDINAL_MAX;
-    header->next = NONE;
+        return NULL;
+    struct entity *record = entity_at(l, domain, entity);
+    record->key = l->last_key += l->key_step;
+    record->parent = parent;
+    record->root = parent_record ? parent_record->root : entity;
+    record->ordinal = ordinal & ORDINAL_MAX;
+    record->next = NONE;
     d->entities++;
-    if (domain != 0)
-        entity_link(l, domain, parent, entity);
+    if (parent_record)
+        entity_link(l, d, parent_record, entity);
+    struct root_state *root = root_at(l, record->root);
+    root->unsealed += d->calls.count;
+    root->unfinished += d->calls.count;
     FOR_RANGE(l, d->calls, call)
     {
-        grain_make(l, call, entity);
+        grain_make(l, call, entity, record);
     }
     *ret_entity = entity;
-    return 0;
+    return record;
 }
 
 /* Its stored Items have their values: let everything look at them. */
-void entity_start(struct lineage *l, uint32_t domain, uint32_t entity)
+void entity_start(struct lineage *l, uint32_t domain, uint32_t entity, struct entity *record)
 {
-    FOR_RANGE(l, l->domains[domain].ports, port)
+    FOR_RANGE(l, l->domains[domain].given, port)
     {
-        if (l->ports[port].kind == PLAN_SOURCE || l->ports[port].kind == PLAN_EXPAND)
-            item_set(l, port, entity, LINEAGE_PRESENT);
+        item_set(l, port, entity, record, LINEAGE_PRESENT);
     }
     FOR_RANGE(l, l->domains[domain].broadcasts, broadcast)
     {
@@ -91,23 +94,23 @@ void entity_start(struct lineage *l, uint32_t domain, uint32_t entity)
 
 /* ---- values ---- */
 
-static void value_report(struct lineage *l, uint32_t port, uint32_t entity)
+static void value_report(struct lineage *l, const struct port_layout *p, struct entity *record)
 {
-    uint8_t *item = item_at(l, port, entity);
+    uint8_t *item = item_of(p, record);
     if ((*item & (ITEM_STORED | ITEM_UNUSED)) != ITEM_STORED)
         return;
     *item |= ITEM_UNUSED;
-    l->effects.value_unused(l->effects.cookie, value_at(l, port, entity));
+    l->effects.value_unused(l->effects.cookie, value_of(p, record));
 }
 
-void value_store(struct lineage *l, uint32_t port, uint32_t entity, const struct value_ref *value)
+void value_store(struct lineage *l, uint32_t port, uint32_t entity, struct entity *record,
+                 const struct value_ref *value)
 {
     const struct port_layout *p = &l->ports[port];
-    *value_at(l, port, entity) = *value;
-    *item_at(l, port, entity) |= ITEM_STORED;
-    uint32_t top;
-    if (p->counted && !p->kept && *readers_counter(l, port, p->domain, entity, &top) == 0)
-        value_report(l, port, entity);
+    *value_of(p, record) = *value;
+    *item_of(p, record) |= ITEM_STORED;
+    if (p->counted && !p->kept && *readers_counter(l, p, p->domain, record, &entity) == 0)
+        value_report(l, p, record);
 }
 
 /* The last Grain that could read values of `port` below `top` is finished. */
@@ -118,22 +121,22 @@ static void values_sweep(struct lineage *l, uint32_t port, uint32_t top)
         return;
     for (uint32_t entity = below_first(l, p->domain, p->top, top); entity != NONE;
          entity = below_next(l, p->domain, p->top, entity))
-        value_report(l, port, entity);
+        value_report(l, p, entity_at(l, p->domain, entity));
 }
 
-void grain_finish(struct lineage *l, uint32_t call, uint32_t entity)
+void grain_finish(struct lineage *l, uint32_t call, uint32_t entity, struct entity *record)
 {
-    struct grain_state *grain = grain_at(l, call, entity);
+    const struct call_layout *c = &l->calls[call];
+    struct grain_state *grain = grain_of(c, record);
     if (grain->phase != GRAIN_SEALED || grain->holds || grain->flags & GRAIN_FINISHED)
         return;
     grain->flags |= GRAIN_FINISHED;
-    const struct call_layout *c = &l->calls[call];
-    struct root_state *root = root_at(l, entity_at(l, c->domain, entity)->root);
+    struct root_state *root = root_at(l, record->root);
     assert(root->unfinished > 0);
     root->unfinished--;
     FOR_RANGE(l, c->readings, port)
     {
-        uint32_t top, *counter = readers_counter(l, port, c->domain, entity, &top);
+        uint32_t top = entity, *counter = readers_counter(l, &l->ports[port], c->domain, record, &top);
         assert(*counter > 0);
         if (--*counter == 0)
             values_sweep(l, port, top);
@@ -149,10 +152,12 @@ void lineage_hold(struct lineage *l, struct grain grain)
 
 void lineage_release_hold(struct lineage *l, struct grain grain)
 {
-    struct grain_state *state = grain_at(l, grain.call, grain.entity);
+    const struct call_layout *c = &l->calls[grain.call];
+    struct entity *record = entity_at(l, c->domain, grain.entity);
+    struct grain_state *state = grain_of(c, record);
     assert(state->holds > 0);
     state->holds--;
-    grain_finish(l, grain.call, grain.entity);
+    grain_finish(l, grain.call, grain.entity, record);
 }
 
 void lineage_started(struct lineage *l, struct grain grain)
@@ -162,7 +167,7 @@ void lineage_started(struct lineage *l, struct grain grain)
     if (state->flags & GRAIN_STARTED)
         return;
     state->flags |= GRAIN_STARTED;
-    l->call_counts[grain.call].started++;
+    l->calls[grain.call].counts.started++;
 }
 
 /* ---- walks ---- */
@@ -207,6 +212,9 @@ uint32_t below_first(const struct lineage *l, uint32_t domain, uint32_t above, u
 
 uint32_t below_next(const struct lineage *l, uint32_t domain, uint32_t above, uint32_t current)
 {
+    uint32_t next = domain == above ? NONE : entity_at(l, domain, current)->next;
+    if (next != NONE)
+        return next;
     return below_search(l, domain, above, domain, current, false);
 }
 
@@ -259,15 +267,16 @@ bool walk_start(const struct lineage *l, struct walk *walk, uint32_t domain, uin
 static void entity_release(struct lineage *l, uint32_t domain, uint32_t entity)
 {
     const struct domain_layout *d = &l->domains[domain];
+    struct entity *record = entity_at(l, domain, entity);
     FOR_RANGE(l, d->stored, port)
     {
         bool returned = l->ports[port].kept && root_at(l, entity)->abandoned; /* a source: in the root's own Domain */
         if (!returned)
-            value_report(l, port, entity);
+            value_report(l, &l->ports[port], record);
     }
     FOR_RANGE(l, d->children, child)
     {
-        const struct expansion *expansion = expansion_at(l, child, entity);
+        const struct expansion *expansion = expansion_of(&l->domains[child], record);
         if (expansion->count)
             pool_give_chain(&l->domains[child].pool, expansion->first, expansion->last, expansion->count);
     }

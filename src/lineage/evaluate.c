@@ -7,22 +7,21 @@
 
 /* Outcomes only rise: a second resolution may only suppress what was PRESENT or DROPPED. What only copies follows even
  * from FAILED: it had copied its mask's failure before a barrier took its source. */
-void item_set(struct lineage *l, uint32_t port, uint32_t entity, enum lineage_outcome outcome)
+void item_set(struct lineage *l, uint32_t port, uint32_t entity, struct entity *record, enum lineage_outcome outcome)
 {
-    uint8_t *item = item_at(l, port, entity);
-    enum lineage_outcome old = (enum lineage_outcome)(*item & ITEM_OUTCOME);
     const struct port_layout *p = &l->ports[port];
+    uint8_t *item = item_of(p, record);
+    enum lineage_outcome old = (enum lineage_outcome)(*item & ITEM_OUTCOME);
     bool follows = (p->kind == PLAN_FILTER || p->kind == PLAN_BROADCAST) && outcome == LINEAGE_SUPPRESSED;
     if (old == outcome || (outcome_is_bad(old) && !follows))
         return;
     assert(old == LINEAGE_UNRESOLVED || outcome == LINEAGE_SUPPRESSED);
     *item = (uint8_t)((*item & ~ITEM_OUTCOME) | outcome);
     if (outcome_is_bad(outcome))
-        root_at(l, entity_at(l, p->domain, entity)->root)->trouble = true;
+        root_at(l, record->root)->trouble = true;
     if (p->reader_count)
         queue_push(l, &l->queue, port, entity, old == LINEAGE_UNRESOLVED ? EVENT_RESOLVED : EVENT_CHANGED);
-    if (p->tracked)
-        final_check(l, port, entity);
+    final_check(l, port, entity);
 }
 
 /* ---- finality ---- */
@@ -84,9 +83,9 @@ static bool final_holds(const struct lineage *l, uint32_t port, uint32_t entity)
     return false;
 }
 
-void final_check(struct lineage *l, uint32_t port, uint32_t entity)
+void tracked_check(struct lineage *l, uint32_t port, uint32_t entity)
 {
-    if (!l->ports[port].tracked || item_is_final(l, port, entity) || !final_holds(l, port, entity))
+    if (item_is_final(l, port, entity) || !final_holds(l, port, entity))
         return;
     *item_at(l, port, entity) |= ITEM_FINAL;
     if (l->ports[port].reader_count)
@@ -140,12 +139,12 @@ static void gather_child_final(struct lineage *l, uint32_t port, uint32_t parent
 
 enum inputs_read { INPUTS_WAIT, INPUTS_PRESENT, INPUTS_DROPPED, INPUTS_BAD };
 
-static enum inputs_read inputs_read(const struct lineage *l, uint32_t call, uint32_t entity)
+static enum inputs_read inputs_read(const struct lineage *l, const struct call_layout *c, const struct entity *record)
 {
     enum inputs_read read = INPUTS_PRESENT;
-    FOR_RANGE(l, l->calls[call].inputs, input)
+    FOR_RANGE(l, c->inputs, input)
     {
-        enum lineage_outcome outcome = item_outcome(l, input, entity);
+        enum lineage_outcome outcome = outcome_of(&l->ports[input], record);
         if (outcome_is_bad(outcome))
             return INPUTS_BAD;
         if (outcome == LINEAGE_UNRESOLVED)
@@ -167,21 +166,20 @@ static uint32_t inputs_cause(const struct lineage *l, uint32_t call, uint32_t en
     return cause;
 }
 
-static void grain_become_ready(struct lineage *l, uint32_t call, uint32_t entity)
+static void grain_become_ready(struct lineage *l, uint32_t call, uint32_t entity, struct entity *record)
 {
-    const struct call_layout *c = &l->calls[call];
-    struct grain_state *grain = grain_at(l, call, entity);
-    const struct entity *header = entity_at(l, c->domain, entity);
+    struct call_layout *c = &l->calls[call];
+    struct grain_state *grain = grain_of(c, record);
     if (c->needs_final && !inputs_are_final(l, call, entity))
         return;
-    uint32_t barrier = c->group == NONE ? CAUSE_NONE : group_at(l, call, header->parent)->barrier;
+    uint32_t barrier = c->group == NONE ? CAUSE_NONE : group_at(l, call, record->parent)->barrier;
     if (barrier != CAUSE_NONE && !c->may_fail_root) {
-        l->call_counts[call].kept_out++;
+        c->counts.kept_out++;
         grain_suppress(l, call, entity, barrier);
         return;
     }
-    if (root_at(l, header->root)->trouble && !grain_is_needed(l, call, entity)) {
-        l->call_counts[call].kept_out++;
+    if (root_at(l, record->root)->trouble && !grain_is_needed(l, call, entity)) {
+        c->counts.kept_out++;
         grain_suppress(l, call, entity, CAUSE_NOT_NEEDED);
         return;
     }
@@ -191,18 +189,19 @@ static void grain_become_ready(struct lineage *l, uint32_t call, uint32_t entity
         grain->cause = barrier;
         FOR_RANGE(l, c->outputs, output)
         {
-            item_set(l, output, entity, LINEAGE_SUPPRESSED);
+            item_set(l, output, entity, record, LINEAGE_SUPPRESSED);
         }
     }
     l->effects.ready(l->effects.cookie, (struct grain){call, entity});
 }
 
-void grain_evaluate(struct lineage *l, uint32_t call, uint32_t entity)
+static void grain_evaluate(struct lineage *l, uint32_t call, uint32_t entity, struct entity *record)
 {
-    struct grain_state *grain = grain_at(l, call, entity);
+    const struct call_layout *c = &l->calls[call];
+    const struct grain_state *grain = grain_of(c, record);
     if (outcome_is_bad(grain_reads(grain)))
         return;
-    switch (inputs_read(l, call, entity)) {
+    switch (inputs_read(l, c, record)) {
     case INPUTS_WAIT:
         return;
     case INPUTS_BAD:
@@ -210,11 +209,11 @@ void grain_evaluate(struct lineage *l, uint32_t call, uint32_t entity)
         return;
     case INPUTS_DROPPED:
         if (grain->phase == GRAIN_WAITING)
-            grain_seal(l, call, entity, LINEAGE_DROPPED, CAUSE_NONE);
+            grain_seal(l, call, entity, record, LINEAGE_DROPPED, CAUSE_NONE);
         return;
     case INPUTS_PRESENT:
         if (grain->phase == GRAIN_WAITING)
-            grain_become_ready(l, call, entity);
+            grain_become_ready(l, call, entity, record);
         return;
     }
 }
@@ -234,21 +233,21 @@ static bool mask_is_true(const struct lineage *l, uint32_t port, uint32_t entity
     }
 }
 
-static void filter_evaluate(struct lineage *l, uint32_t port, uint32_t entity)
+static void filter_evaluate(struct lineage *l, uint32_t port, uint32_t entity, struct entity *record)
 {
     const struct port_layout *p = &l->ports[port];
-    enum lineage_outcome source = item_outcome(l, p->source, entity);
+    enum lineage_outcome source = outcome_of(&l->ports[p->source], record);
     if (source == LINEAGE_UNRESOLVED)
         return;
-    enum lineage_outcome mask = item_outcome(l, p->mask, entity);
+    enum lineage_outcome mask = outcome_of(&l->ports[p->mask], record);
     if (source != LINEAGE_PRESENT) {
-        item_set(l, port, entity, source);
+        item_set(l, port, entity, record, source);
         if (mask == LINEAGE_UNRESOLVED)
             queue_push(l, &l->demand, p->mask, entity, DEMAND_ITEM);
     } else if (mask == LINEAGE_PRESENT) {
-        item_set(l, port, entity, mask_is_true(l, p->mask, entity) ? LINEAGE_PRESENT : LINEAGE_DROPPED);
+        item_set(l, port, entity, record, mask_is_true(l, p->mask, entity) ? LINEAGE_PRESENT : LINEAGE_DROPPED);
     } else if (mask != LINEAGE_UNRESOLVED) {
-        item_set(l, port, entity, mask);
+        item_set(l, port, entity, record, mask);
     }
 }
 
@@ -257,7 +256,7 @@ void broadcast_evaluate(struct lineage *l, uint32_t port, uint32_t entity)
     const struct port_layout *p = &l->ports[port];
     enum lineage_outcome outcome = item_outcome(l, p->source, ancestor_of(l, p->domain, entity, p->from));
     if (outcome != LINEAGE_UNRESOLVED)
-        item_set(l, port, entity, outcome);
+        item_set(l, port, entity, entity_at(l, p->domain, entity), outcome);
 }
 
 static void broadcast_source_event(struct lineage *l, uint32_t port, uint32_t source_entity, bool final)
@@ -273,12 +272,12 @@ static void broadcast_source_event(struct lineage *l, uint32_t port, uint32_t so
 }
 
 /* What one child says about a strict gather, or about the values under PRESENT members. */
-static bool child_spoils(const struct lineage *l, const struct port_layout *p, uint32_t child)
+static bool child_spoils(const struct lineage *l, const struct port_layout *p, const struct entity *child)
 {
-    enum lineage_outcome member = item_outcome(l, p->members, child);
+    enum lineage_outcome member = outcome_of(&l->ports[p->members], child);
     if (outcome_is_bad(member))
         return !p->partial;
-    return member == LINEAGE_PRESENT && item_outcome(l, p->source, child) > LINEAGE_PRESENT;
+    return member == LINEAGE_PRESENT && outcome_of(&l->ports[p->source], child) > LINEAGE_PRESENT;
 }
 
 /* Suppresses a gather; its cause is the lowest among what its children and its Expansion say now. */
@@ -293,34 +292,39 @@ void gather_suppress(struct lineage *l, uint32_t port, uint32_t entity)
         cause = grain->cause;
     for (uint32_t child = cause == CAUSE_NONE && expansion->count ? expansion->first : NONE; child != NONE;
          child = entity_at(l, p->from, child)->next) {
-        if (!child_spoils(l, p, child))
+        if (!child_spoils(l, p, entity_at(l, p->from, child)))
             continue;
         uint32_t by = outcome_is_bad(item_outcome(l, p->members, child)) ? p->members : p->source;
         bool dropped = item_outcome(l, by, child) == LINEAGE_DROPPED;
         cause = cause_lower(l, cause, dropped ? CAUSE_DROPPED_VALUE : item_cause(l, by, child));
     }
-    gather_at(l, port, entity)->cause = cause == CAUSE_NONE ? CAUSE_DROPPED_VALUE : cause;
-    item_set(l, port, entity, LINEAGE_SUPPRESSED);
-    if (gather_at(l, port, entity)->left)
+    struct entity *record = entity_at(l, p->domain, entity);
+    gather_of(p, record)->cause = cause == CAUSE_NONE ? CAUSE_DROPPED_VALUE : cause;
+    item_set(l, port, entity, record, LINEAGE_SUPPRESSED);
+    if (gather_of(p, record)->left)
         queue_push(l, &l->demand, port, entity, DEMAND_CHILDREN);
 }
 
+/* Where nothing in the root is FAILED or SUPPRESSED, all that can spoil a gather is a value that was dropped under a
+ * member of another Port: then no child is looked at. */
 static void gather_complete(struct lineage *l, uint32_t port, uint32_t entity)
 {
     const struct port_layout *p = &l->ports[port];
-    const struct expansion *expansion = expansion_at(l, p->from, entity);
-    bool left_out = false;
-    for (uint32_t child = expansion->count ? expansion->first : NONE; child != NONE;
-         child = entity_at(l, p->from, child)->next) {
-        if (child_spoils(l, p, child)) {
+    struct entity *record = entity_at(l, p->domain, entity);
+    const struct expansion *expansion = expansion_of(&l->domains[p->from], record);
+    bool left_out = false, harmless = p->members == p->source && !root_at(l, record->root)->trouble;
+    for (uint32_t child = expansion->count && !harmless ? expansion->first : NONE; child != NONE;) {
+        const struct entity *child_record = entity_at(l, p->from, child);
+        if (child_spoils(l, p, child_record)) {
             gather_suppress(l, port, entity);
             return;
         }
-        left_out = left_out || outcome_is_bad(item_outcome(l, p->members, child));
+        left_out = left_out || outcome_is_bad(outcome_of(&l->ports[p->members], child_record));
+        child = child_record->next;
     }
     if (left_out)
-        *item_at(l, port, entity) |= ITEM_PARTIAL;
-    item_set(l, port, entity, LINEAGE_PRESENT);
+        *item_of(p, record) |= ITEM_PARTIAL;
+    item_set(l, port, entity, record, LINEAGE_PRESENT);
 }
 
 void gather_evaluate(struct lineage *l, uint32_t port, uint32_t entity)
@@ -335,7 +339,7 @@ void gather_evaluate(struct lineage *l, uint32_t port, uint32_t entity)
     } else if (outcome == LINEAGE_UNRESOLVED) {
         struct gather_state *state = gather_at(l, port, entity);
         if (made == LINEAGE_DROPPED)
-            item_set(l, port, entity, LINEAGE_DROPPED);
+            item_set(l, port, entity, entity_at(l, p->domain, entity), LINEAGE_DROPPED);
         else if (state->left == 0 &&
                  (!p->needs_final || (state->not_final == 0 && expansion_is_final(l, p->from, entity))))
             gather_complete(l, port, entity);
@@ -343,19 +347,20 @@ void gather_evaluate(struct lineage *l, uint32_t port, uint32_t entity)
 }
 
 /* A member or value resolved (`first`) or changed. */
-static void gather_child_event(struct lineage *l, uint32_t port, uint32_t child, bool first)
+static void gather_child_event(struct lineage *l, uint32_t port, const struct entity *child, bool first)
 {
     const struct port_layout *p = &l->ports[port];
-    uint32_t parent = entity_at(l, p->from, child)->parent;
-    struct gather_state *state = gather_at(l, port, parent);
+    uint32_t parent = child->parent;
+    const struct entity *record = entity_at(l, p->domain, parent);
+    struct gather_state *state = gather_of(p, record);
     if (first) {
         assert(state->left > 0);
         state->left--;
     }
-    enum lineage_outcome outcome = item_outcome(l, port, parent);
+    enum lineage_outcome outcome = outcome_of(p, record);
     if (outcome_is_bad(outcome))
         return;
-    bool by_member = !p->partial && outcome_is_bad(item_outcome(l, p->members, child));
+    bool by_member = !p->partial && outcome_is_bad(outcome_of(&l->ports[p->members], child));
     if (by_member || (outcome == LINEAGE_PRESENT && child_spoils(l, p, child)))
         gather_suppress(l, port, parent);
     else if (state->left == 0)
@@ -367,12 +372,13 @@ static void gather_child_event(struct lineage *l, uint32_t port, uint32_t child,
 static void event_deliver(struct lineage *l, const struct event *event)
 {
     const struct port_layout *p = &l->ports[event->port];
+    struct entity *record = entity_at(l, p->domain, event->entity);
     bool final = event->kind == EVENT_FINAL;
     for (uint32_t i = 0; i < p->reader_count; i++) {
         const struct reader *reader = &l->readers[p->reader_first + i];
         switch (reader->kind) {
         case READ_CALL:
-            grain_evaluate(l, reader->index, event->entity);
+            grain_evaluate(l, reader->index, event->entity, record);
             if (final)
                 grain_final_check(l, reader->index, event->entity);
             break;
@@ -380,13 +386,13 @@ static void event_deliver(struct lineage *l, const struct event *event)
             if (final)
                 final_check(l, reader->index, event->entity);
             else
-                filter_evaluate(l, reader->index, event->entity);
+                filter_evaluate(l, reader->index, event->entity, record);
             break;
         case READ_GATHER:
             if (final)
-                gather_child_final(l, reader->index, entity_at(l, p->domain, event->entity)->parent);
+                gather_child_final(l, reader->index, record->parent);
             else
-                gather_child_event(l, reader->index, event->entity, event->kind == EVENT_RESOLVED);
+                gather_child_event(l, reader->index, record, event->kind == EVENT_RESOLVED);
             break;
         case READ_BROADCAST:
             broadcast_source_event(l, reader->index, event->entity, final);

@@ -64,15 +64,11 @@ void lineage_destroy(struct lineage *l)
     l->memory.release(l->memory.cookie, l, sizeof(*l));
 }
 
-static uint32_t grain_root(const struct lineage *l, struct grain grain)
-{
-    return entity_at(l, l->calls[grain.call].domain, grain.entity)->root;
-}
-
 int lineage_admit(struct lineage *l, uint64_t tag, const struct value_ref *sources, uint32_t *ret_root)
 {
     uint32_t root;
-    if (l->broken || entity_make(l, 0, 0, 0, 0, &root))
+    struct entity *record = l->broken ? NULL : entity_make(l, 0, 0, NULL, 0, &root);
+    if (!record)
         return -ENOMEM;
     struct root_state *state = root_at(l, root);
     state->index = l->next_root++;
@@ -80,8 +76,8 @@ int lineage_admit(struct lineage *l, uint64_t tag, const struct value_ref *sourc
     state->failure_first = state->failure_last = NONE;
     *ret_root = root;
     for (uint32_t i = 0; i < l->plan->source_count; i++)
-        value_store(l, l->plan->sources[i], root, &sources[i]);
-    entity_start(l, 0, root);
+        value_store(l, l->plan->sources[i], root, record, &sources[i]);
+    entity_start(l, 0, root, record);
     return lineage_settle(l, root);
 }
 
@@ -100,8 +96,9 @@ int lineage_child(struct lineage *l, struct grain grain, uint32_t expansion, uin
         return -ENOMEM;
     uint32_t domain = l->numbers[c->expansions.first + expansion];
     const struct domain_layout *d = &l->domains[domain];
-    const struct grain_state *state = grain_at(l, grain.call, grain.entity);
-    uint32_t count = expansion_at(l, domain, grain.entity)->count;
+    struct entity *parent = entity_at(l, c->domain, grain.entity);
+    const struct grain_state *state = grain_of(c, parent);
+    uint32_t count = expansion_of(d, parent)->count;
     if (state->phase != GRAIN_READY || state->flags & GRAIN_SHADOW || ordinal < count) {
         values_discard(l, values, d->expands.count);
         return 0;
@@ -110,15 +107,16 @@ int lineage_child(struct lineage *l, struct grain grain, uint32_t expansion, uin
         values_discard(l, values, d->expands.count);
         return -EINVAL;
     }
-    uint32_t child, root = grain_root(l, grain), index = 0;
-    if (entity_make(l, domain, grain.entity, root, ordinal, &child))
+    uint32_t child, index = 0;
+    struct entity *record = entity_make(l, domain, grain.entity, parent, ordinal, &child);
+    if (!record)
         return -ENOMEM;
     FOR_RANGE(l, d->expands, expand)
     {
-        value_store(l, expand, child, &values[index++]);
+        value_store(l, expand, child, record, &values[index++]);
     }
-    entity_start(l, domain, child);
-    return lineage_settle(l, root);
+    entity_start(l, domain, child, record);
+    return lineage_settle(l, record->root);
 }
 
 static void outputs_discard(struct lineage *l, uint32_t call, const struct value_ref *outputs)
@@ -153,7 +151,9 @@ int lineage_answer(struct lineage *l, struct grain grain, const struct value_ref
 {
     if (l->broken)
         return -ENOMEM;
-    struct grain_state *state = grain_at(l, grain.call, grain.entity);
+    struct call_layout *c = &l->calls[grain.call];
+    struct entity *record = entity_at(l, c->domain, grain.entity);
+    struct grain_state *state = grain_of(c, record);
     assert(state->phase == GRAIN_READY || state->phase == GRAIN_SEALED);
     bool short_of = state->phase == GRAIN_READY && counts_fall_short(l, grain, child_counts);
     if (state->phase == GRAIN_SEALED || state->flags & GRAIN_SHADOW || short_of) {
@@ -164,19 +164,19 @@ int lineage_answer(struct lineage *l, struct grain grain, const struct value_ref
             int status = contract_fail(l, grain, "a later attempt closed its expansion with fewer children than exist");
             return status ? status : 1;
         }
-        l->call_counts[grain.call].discarded++;
-        grain_seal(l, grain.call, grain.entity, LINEAGE_SUPPRESSED, state->cause);
-        return lineage_settle(l, grain_root(l, grain));
+        c->counts.discarded++;
+        grain_seal(l, grain.call, grain.entity, record, LINEAGE_SUPPRESSED, state->cause);
+        return lineage_settle(l, record->root);
     }
     uint32_t index = 0;
-    FOR_RANGE(l, l->calls[grain.call].outputs, output)
+    FOR_RANGE(l, c->outputs, output)
     {
         if (l->ports[output].value != NONE)
-            value_store(l, output, grain.entity, &outputs[index]);
+            value_store(l, output, grain.entity, record, &outputs[index]);
         index++;
     }
-    grain_seal(l, grain.call, grain.entity, LINEAGE_PRESENT, CAUSE_NONE);
-    return lineage_settle(l, grain_root(l, grain));
+    grain_seal(l, grain.call, grain.entity, record, LINEAGE_PRESENT, CAUSE_NONE);
+    return lineage_settle(l, record->root);
 }
 
 static const char *scope_name(uint32_t scope)
@@ -187,19 +187,20 @@ static const char *scope_name(uint32_t scope)
 /* A shadow counts only if it fails the root; everything else it does is discarded. */
 static int shadow_fail(struct lineage *l, struct grain grain, const struct lineage_cause *cause)
 {
-    struct grain_state *state = grain_at(l, grain.call, grain.entity);
-    uint32_t root = grain_root(l, grain), number = state->cause;
+    struct call_layout *c = &l->calls[grain.call];
+    struct entity *record = entity_at(l, c->domain, grain.entity);
+    uint32_t root = record->root, number = grain_of(c, record)->cause;
     if (cause->scope != SHEAF_SCOPE_ROOT) {
-        l->call_counts[grain.call].discarded++;
-        grain_seal(l, grain.call, grain.entity, LINEAGE_SUPPRESSED, number);
+        c->counts.discarded++;
+        grain_seal(l, grain.call, grain.entity, record, LINEAGE_SUPPRESSED, number);
         return lineage_settle(l, root);
     }
-    if (failure_make(l, grain.call, grain.entity, l->calls[grain.call].domain, root, cause, &number))
+    if (failure_make(l, grain.call, grain.entity, c->domain, root, cause, &number))
         return -ENOMEM;
-    grain_seal(l, grain.call, grain.entity, LINEAGE_FAILED, number);
-    FOR_RANGE(l, l->calls[grain.call].outputs, output)
+    grain_seal(l, grain.call, grain.entity, record, LINEAGE_FAILED, number);
+    FOR_RANGE(l, c->outputs, output)
     {
-        uint8_t *item = item_at(l, output, grain.entity);
+        uint8_t *item = item_of(&l->ports[output], record);
         *item = (uint8_t)((*item & ~ITEM_OUTCOME) | LINEAGE_FAILED);
     }
     root_fail(l, root, number);
@@ -209,13 +210,14 @@ static int shadow_fail(struct lineage *l, struct grain grain, const struct linea
 int lineage_fail(struct lineage *l, struct grain grain, const struct lineage_cause *cause)
 {
     const struct call_layout *c = &l->calls[grain.call];
-    struct grain_state *state = grain_at(l, grain.call, grain.entity);
+    struct entity *record = entity_at(l, c->domain, grain.entity);
+    struct grain_state *state = grain_of(c, record);
     assert(state->phase == GRAIN_READY || state->phase == GRAIN_SEALED);
     if (l->broken)
         return -ENOMEM;
     if (state->phase == GRAIN_SEALED)
         return 0;
-    uint32_t widest = l->plan->calls[grain.call].widest_failure, root = grain_root(l, grain), number;
+    uint32_t widest = l->plan->calls[grain.call].widest_failure, root = record->root, number;
     char text[96];
     struct lineage_cause breach = *cause;
     if ((uint32_t)cause->scope > widest) {
@@ -231,7 +233,7 @@ int lineage_fail(struct lineage *l, struct grain grain, const struct lineage_cau
         return shadow_fail(l, grain, cause);
     if (failure_make(l, grain.call, grain.entity, c->domain, root, cause, &number))
         return -ENOMEM;
-    grain_seal(l, grain.call, grain.entity, LINEAGE_FAILED, number);
+    grain_seal(l, grain.call, grain.entity, record, LINEAGE_FAILED, number);
     if (c->side_effect)
         root_at(l, root)->side_effect_failed = true;
     if (cause->scope == SHEAF_SCOPE_GROUP && c->group != NONE)

@@ -436,6 +436,11 @@ static void make_stored(struct builder *b, uint32_t domain)
         number_push(b, &d->stored, i);
         d->quiet = d->quiet && l->ports[i].counted;
     }
+    FOR_RANGE(l, d->stored, port)
+    {
+        if (l->ports[port].kind == PLAN_SOURCE || l->ports[port].kind == PLAN_EXPAND)
+            number_push(b, &d->given, port);
+    }
 }
 
 static uint32_t place(uint32_t *stride, size_t bytes)
@@ -496,7 +501,6 @@ static int make_tables(struct lineage *l)
     l->ports = memory_take(l, (plan->port_count + 1) * sizeof(*l->ports));
     l->calls = memory_take(l, (plan->call_count + 1) * sizeof(*l->calls));
     l->domains = memory_take(l, (plan->domain_count + 1) * sizeof(*l->domains));
-    l->call_counts = memory_take(l, (plan->call_count + 1) * sizeof(*l->call_counts));
     l->output_counts = memory_take(l, (plan->output_count + 1) * sizeof(*l->output_counts));
     l->coordinate_a = memory_take(l, depth * sizeof(uint64_t));
     l->coordinate_b = memory_take(l, depth * sizeof(uint64_t));

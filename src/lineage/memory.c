@@ -93,7 +93,7 @@ void pool_give_chain(struct pool *pool, uint32_t first, uint32_t last, uint32_t 
     pool->live -= count;
 }
 
-static int queue_grow(struct lineage *l, struct queue *queue)
+int queue_grow(struct lineage *l, struct queue *queue)
 {
     uint32_t capacity = queue->capacity ? queue->capacity * 2 : QUEUE_EVENTS_MIN;
     struct event *events = l->memory.allocate(l->memory.cookie, capacity * sizeof(*events));
@@ -109,14 +109,6 @@ static int queue_grow(struct lineage *l, struct queue *queue)
     queue->events = events;
     queue->capacity = capacity;
     queue->head = 0;
-    return 0;
-}
-
-int queue_push(struct lineage *l, struct queue *queue, uint32_t port, uint32_t entity, uint32_t kind)
-{
-    if (queue->count == queue->capacity && queue_grow(l, queue))
-        return -ENOMEM;
-    queue->events[(queue->head + queue->count++) & (queue->capacity - 1)] = (struct event){port, entity, kind};
     return 0;
 }
 

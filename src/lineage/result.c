@@ -88,7 +88,7 @@ int lineage_items_next(const struct lineage *l, struct lineage_item_cursor *curs
     *ret_item = (struct lineage_item){
         .outcome = result_outcome(l, cursor->root, port, entity), .domain = domain, .entity = entity};
     if (ret_item->outcome == LINEAGE_PRESENT) {
-        port_value(l, port, entity, &ret_item->value);
+        port_value(l, port, entity, entity_at(l, domain, entity), &ret_item->value);
         ret_item->partial = (*item_at(l, port, entity) & ITEM_PARTIAL) != 0;
     } else if (outcome_is_bad(ret_item->outcome)) {
         bool own = outcome_is_bad(item_outcome(l, port, entity));
@@ -143,7 +143,7 @@ void lineage_output_counts(const struct lineage *l, uint32_t output, struct line
 
 void lineage_call_counts(const struct lineage *l, uint32_t call, struct lineage_call_counts *ret_counts)
 {
-    *ret_counts = l->call_counts[call];
+    *ret_counts = l->calls[call].counts;
 }
 
 uint64_t lineage_entity_count(const struct lineage *l, uint32_t domain)

@@ -9,7 +9,7 @@
 /* A READY Grain is not wanted any more: the engine says how far it had come. */
 static void grain_cancel(struct lineage *l, uint32_t call, uint32_t entity)
 {
-    struct lineage_call_counts *counts = &l->call_counts[call];
+    struct lineage_call_counts *counts = &l->calls[call].counts;
     switch (l->effects.cancel(l->effects.cookie, (struct grain){call, entity})) {
     case LINEAGE_KEPT_OUT:
         counts->kept_out++;
@@ -24,12 +24,12 @@ static void grain_cancel(struct lineage *l, uint32_t call, uint32_t entity)
 }
 
 /* The bookkeeping of every way into SEALED. */
-static void grain_close(struct lineage *l, uint32_t call, uint32_t entity, enum lineage_outcome outcome, uint32_t cause)
+static void grain_close(struct lineage *l, uint32_t call, uint32_t entity, struct entity *record,
+                        enum lineage_outcome outcome, uint32_t cause)
 {
-    const struct call_layout *c = &l->calls[call];
-    struct grain_state *grain = grain_at(l, call, entity);
-    const struct entity *header = entity_at(l, c->domain, entity);
-    struct root_state *root = root_at(l, header->root);
+    struct call_layout *c = &l->calls[call];
+    struct grain_state *grain = grain_of(c, record);
+    struct root_state *root = root_at(l, record->root);
     assert(grain->phase == GRAIN_WAITING || grain->phase == GRAIN_READY);
     assert(root->unsealed > 0);
     grain->phase = GRAIN_SEALED;
@@ -37,30 +37,30 @@ static void grain_close(struct lineage *l, uint32_t call, uint32_t entity, enum 
     grain->cause = cause;
     root->unsealed--;
     root->trouble = root->trouble || outcome_is_bad(outcome);
-    l->call_counts[call].sealed++;
-    l->call_counts[call].failed += outcome == LINEAGE_FAILED;
+    c->counts.sealed++;
+    c->counts.failed += outcome == LINEAGE_FAILED;
     if (c->group != NONE)
-        group_at(l, call, header->parent)->unsealed--;
-    grain_finish(l, call, entity);
+        group_at(l, call, record->parent)->unsealed--;
+    grain_finish(l, call, entity, record);
 }
 
 /* An Entity under a FAILED Expansion: all Items read SUPPRESSED, except what its own Grains failed. Nobody outside
  * looks at them one by one, so no events. */
 static void entity_doom(struct lineage *l, uint32_t domain, uint32_t entity, uint32_t cause)
 {
-    struct entity *header = entity_at(l, domain, entity);
-    if (header->doomed)
+    struct entity *record = entity_at(l, domain, entity);
+    if (record->doomed)
         return;
-    header->doomed = true;
+    record->doomed = true;
     FOR_RANGE(l, l->domains[domain].calls, call)
     {
-        struct grain_state *grain = grain_at(l, call, entity);
+        struct grain_state *grain = grain_of(&l->calls[call], record);
         if (grain->phase == GRAIN_READY)
             grain_cancel(l, call, entity);
         if (grain->phase != GRAIN_SEALED) {
-            grain_close(l, call, entity, LINEAGE_SUPPRESSED, cause);
+            grain_close(l, call, entity, record, LINEAGE_SUPPRESSED, cause);
         } else if (!outcome_is_bad((enum lineage_outcome)grain->outcome)) {
-            l->call_counts[call].discarded += grain->outcome == LINEAGE_PRESENT;
+            l->calls[call].counts.discarded += grain->outcome == LINEAGE_PRESENT;
             grain->outcome = LINEAGE_SUPPRESSED;
             grain->cause = cause;
         }
@@ -68,7 +68,7 @@ static void entity_doom(struct lineage *l, uint32_t domain, uint32_t entity, uin
     FOR_RANGE(l, l->domains[domain].ports, port)
     {
         const struct port_layout *p = &l->ports[port];
-        uint8_t *item = item_at(l, port, entity);
+        uint8_t *item = item_of(p, record);
         bool failed = (*item & ITEM_OUTCOME) == LINEAGE_FAILED;
         if (p->kind == PLAN_FILTER)
             failed = failed && item_outcome(l, p->source, entity) == LINEAGE_FAILED; /* whatever the mask says */
@@ -144,19 +144,20 @@ static void expansions_follow(struct lineage *l, uint32_t call, uint32_t entity)
     }
 }
 
-void grain_seal(struct lineage *l, uint32_t call, uint32_t entity, enum lineage_outcome outcome, uint32_t cause)
+void grain_seal(struct lineage *l, uint32_t call, uint32_t entity, struct entity *record, enum lineage_outcome outcome,
+                uint32_t cause)
 {
     const struct call_layout *c = &l->calls[call];
-    grain_close(l, call, entity, outcome, cause);
+    grain_close(l, call, entity, record, outcome, cause);
     FOR_RANGE(l, c->outputs, output)
     {
-        item_set(l, output, entity, outcome);
+        item_set(l, output, entity, record, outcome);
         final_check(l, output, entity);
     }
     if (c->expansions.count)
         expansions_follow(l, call, entity);
     if (c->group != NONE)
-        group_check(l, call, entity_at(l, c->domain, entity)->parent);
+        group_check(l, call, record->parent);
 }
 
 static void grain_inputs_lost(struct lineage *l, uint32_t call, uint32_t entity)
@@ -172,22 +173,24 @@ static void grain_inputs_lost(struct lineage *l, uint32_t call, uint32_t entity)
 /* SUPPRESSED, in whatever phase it is; one that failed by itself stays FAILED. */
 void grain_suppress(struct lineage *l, uint32_t call, uint32_t entity, uint32_t cause)
 {
-    struct grain_state *grain = grain_at(l, call, entity);
+    struct call_layout *c = &l->calls[call];
+    struct entity *record = entity_at(l, c->domain, entity);
+    struct grain_state *grain = grain_of(c, record);
     if (grain->phase != GRAIN_SEALED) {
         if (grain->phase == GRAIN_READY)
             grain_cancel(l, call, entity);
-        grain_seal(l, call, entity, LINEAGE_SUPPRESSED, cause);
+        grain_seal(l, call, entity, record, LINEAGE_SUPPRESSED, cause);
         grain_inputs_lost(l, call, entity);
         return;
     }
     if (outcome_is_bad((enum lineage_outcome)grain->outcome))
         return;
-    l->call_counts[call].discarded += grain->outcome == LINEAGE_PRESENT;
+    c->counts.discarded += grain->outcome == LINEAGE_PRESENT;
     grain->outcome = LINEAGE_SUPPRESSED;
     grain->cause = cause;
-    FOR_RANGE(l, l->calls[call].outputs, output)
+    FOR_RANGE(l, c->outputs, output)
     {
-        item_set(l, output, entity, LINEAGE_SUPPRESSED);
+        item_set(l, output, entity, record, LINEAGE_SUPPRESSED);
     }
     expansions_follow(l, call, entity);
 }
@@ -195,12 +198,14 @@ void grain_suppress(struct lineage *l, uint32_t call, uint32_t entity, uint32_t 
 /* A Grain that may fail the root runs on behind a barrier, for that alone. */
 static void grain_shadow(struct lineage *l, uint32_t call, uint32_t entity, uint32_t cause)
 {
-    struct grain_state *grain = grain_at(l, call, entity);
+    const struct call_layout *c = &l->calls[call];
+    struct entity *record = entity_at(l, c->domain, entity);
+    struct grain_state *grain = grain_of(c, record);
     grain->flags |= GRAIN_SHADOW;
     grain->cause = cause;
-    FOR_RANGE(l, l->calls[call].outputs, output)
+    FOR_RANGE(l, c->outputs, output)
     {
-        item_set(l, output, entity, LINEAGE_SUPPRESSED);
+        item_set(l, output, entity, record, LINEAGE_SUPPRESSED);
     }
     expansions_follow(l, call, entity);
 }
@@ -229,13 +234,14 @@ void barrier_commit(struct lineage *l, uint32_t call, uint32_t entity, uint32_t 
 
 static void entity_stop(struct lineage *l, uint32_t domain, uint32_t entity, uint32_t cause)
 {
+    struct entity *record = entity_at(l, domain, entity);
     FOR_RANGE(l, l->domains[domain].calls, call)
     {
-        const struct grain_state *grain = grain_at(l, call, entity);
+        const struct grain_state *grain = grain_of(&l->calls[call], record);
         if (grain->phase == GRAIN_READY)
             grain_cancel(l, call, entity);
         if (grain->phase != GRAIN_SEALED)
-            grain_close(l, call, entity, LINEAGE_SUPPRESSED, cause);
+            grain_close(l, call, entity, record, LINEAGE_SUPPRESSED, cause);
     }
 }
 

@@ -149,6 +149,7 @@ struct call_layout {
     struct range readings;                    /* stored Ports it counts as a reader of */
     bool live, side_effect, may_fail_root, may_fail_group, needs_final;
     bool group_observed; /* an output or side effect is reached without leaving the group */
+    struct lineage_call_counts counts;
 };
 
 struct domain_layout {
@@ -162,6 +163,7 @@ struct domain_layout {
     struct range groups;                       /* Calls of child Domains with a struct group_state here */
     struct range tops;                         /* stored Ports whose counter lies here */
     struct range stored;                       /* Ports with a value in the record */
+    struct range given;                        /* those whose value is there when the Entity is made */
     uint32_t child_position;                   /* among the children of the parent */
     bool quiet;    /* a leaf whose values all have counted readers: when these are finished, every value was reported */
     bool observed; /* an output, a side effect or a Call that may fail the root in it or below */
@@ -190,7 +192,6 @@ struct lineage {
     struct domain_layout *domains;
     struct reader *readers;
     uint32_t *numbers;
-    struct lineage_call_counts *call_counts;
     struct lineage_output_counts *output_counts;
     uint64_t *coordinate_a, *coordinate_b; /* scratch, max depth each */
     struct queue queue;                    /* Items that resolved or changed */
@@ -219,7 +220,7 @@ void *memory_take(struct lineage *l, size_t bytes);
 int pool_take(struct lineage *l, struct pool *pool, uint32_t *ret_number);
 void pool_give(struct pool *pool, uint32_t number);
 void pool_give_chain(struct pool *pool, uint32_t first, uint32_t last, uint32_t count);
-int queue_push(struct lineage *l, struct queue *queue, uint32_t port, uint32_t entity, uint32_t kind);
+int queue_grow(struct lineage *l, struct queue *queue);
 char *text_take(struct lineage *l, uint32_t bytes);
 void text_give(struct lineage *l, char *text, uint32_t bytes);
 
@@ -227,24 +228,25 @@ void text_give(struct lineage *l, char *text, uint32_t bytes);
 int layout_make(struct lineage *l);
 
 /* entity.c */
-int entity_make(struct lineage *l, uint32_t domain, uint32_t parent, uint32_t root, uint32_t ordinal,
-                uint32_t *ret_entity);
-void entity_start(struct lineage *l, uint32_t domain, uint32_t entity);
-void value_store(struct lineage *l, uint32_t port, uint32_t entity, const struct value_ref *value);
-void grain_finish(struct lineage *l, uint32_t call, uint32_t entity);
+struct entity *entity_make(struct lineage *l, uint32_t domain, uint32_t parent, struct entity *parent_record,
+                           uint32_t ordinal, uint32_t *ret_entity);
+void entity_start(struct lineage *l, uint32_t domain, uint32_t entity, struct entity *record);
+void value_store(struct lineage *l, uint32_t port, uint32_t entity, struct entity *record,
+                 const struct value_ref *value);
+void grain_finish(struct lineage *l, uint32_t call, uint32_t entity, struct entity *record);
 void tree_release(struct lineage *l, uint32_t root);
 
 /* evaluate.c */
-void item_set(struct lineage *l, uint32_t port, uint32_t entity, enum lineage_outcome outcome);
-void final_check(struct lineage *l, uint32_t port, uint32_t entity);
-void grain_evaluate(struct lineage *l, uint32_t call, uint32_t entity);
+void item_set(struct lineage *l, uint32_t port, uint32_t entity, struct entity *record, enum lineage_outcome outcome);
+void tracked_check(struct lineage *l, uint32_t port, uint32_t entity);
 void gather_evaluate(struct lineage *l, uint32_t port, uint32_t entity);
 void gather_suppress(struct lineage *l, uint32_t port, uint32_t entity);
 void broadcast_evaluate(struct lineage *l, uint32_t port, uint32_t entity);
 int lineage_settle(struct lineage *l, uint32_t root);
 
 /* seal.c */
-void grain_seal(struct lineage *l, uint32_t call, uint32_t entity, enum lineage_outcome outcome, uint32_t cause);
+void grain_seal(struct lineage *l, uint32_t call, uint32_t entity, struct entity *record, enum lineage_outcome outcome,
+                uint32_t cause);
 void grain_suppress(struct lineage *l, uint32_t call, uint32_t entity, uint32_t cause);
 void barrier_commit(struct lineage *l, uint32_t call, uint32_t entity, uint32_t cause);
 void root_fail(struct lineage *l, uint32_t root, uint32_t cause);
@@ -263,9 +265,10 @@ void demand_check(struct lineage *l, const struct event *lost);
 void root_tally(struct lineage *l, uint32_t root, int64_t sign);
 
 /* value.c */
-void port_value(const struct lineage *l, uint32_t port, uint32_t entity, struct lineage_value *ret_value);
+void port_value(const struct lineage *l, uint32_t port, uint32_t entity, const struct entity *record,
+                struct lineage_value *ret_value);
 
-/* ---- access ---- */
+/* ---- access: what ends in `_of` lies in a record at hand, what ends in `_at` looks the record up first ---- */
 
 static inline uint8_t *pool_at(const struct pool *pool, uint32_t number)
 {
@@ -282,10 +285,25 @@ static inline struct entity *entity_at(const struct lineage *l, uint32_t domain,
     return (struct entity *)(void *)record_at(l, domain, entity);
 }
 
+static inline void *field_of(const struct entity *record, uint32_t offset)
+{
+    return (uint8_t *)(uintptr_t)record + offset;
+}
+
+static inline uint8_t *item_of(const struct port_layout *p, const struct entity *record)
+{
+    return field_of(record, p->item);
+}
+
 static inline uint8_t *item_at(const struct lineage *l, uint32_t port, uint32_t entity)
 {
     const struct port_layout *p = &l->ports[port];
-    return record_at(l, p->domain, entity) + p->item;
+    return item_of(p, entity_at(l, p->domain, entity));
+}
+
+static inline enum lineage_outcome outcome_of(const struct port_layout *p, const struct entity *record)
+{
+    return (enum lineage_outcome)(*item_of(p, record) & ITEM_OUTCOME);
 }
 
 static inline enum lineage_outcome item_outcome(const struct lineage *l, uint32_t port, uint32_t entity)
@@ -298,10 +316,15 @@ static inline bool outcome_is_bad(enum lineage_outcome outcome)
     return outcome == LINEAGE_FAILED || outcome == LINEAGE_SUPPRESSED;
 }
 
+static inline struct grain_state *grain_of(const struct call_layout *c, const struct entity *record)
+{
+    return field_of(record, c->grain);
+}
+
 static inline struct grain_state *grain_at(const struct lineage *l, uint32_t call, uint32_t entity)
 {
     const struct call_layout *c = &l->calls[call];
-    return (struct grain_state *)(void *)(record_at(l, c->domain, entity) + c->grain);
+    return grain_of(c, entity_at(l, c->domain, entity));
 }
 
 /* What the outputs of a Grain read: a shadow reads SUPPRESSED while it still runs. */
@@ -312,17 +335,28 @@ static inline enum lineage_outcome grain_reads(const struct grain_state *grain)
     return (enum lineage_outcome)grain->outcome;
 }
 
+static inline struct gather_state *gather_of(const struct port_layout *p, const struct entity *record)
+{
+    return field_of(record, p->gather);
+}
+
 static inline struct gather_state *gather_at(const struct lineage *l, uint32_t port, uint32_t entity)
 {
     const struct port_layout *p = &l->ports[port];
-    return (struct gather_state *)(void *)(record_at(l, p->domain, entity) + p->gather);
+    return gather_of(p, entity_at(l, p->domain, entity));
+}
+
+/* The Expansion into the child Domain `d` of the parent at hand. */
+static inline struct expansion *expansion_of(const struct domain_layout *d, const struct entity *parent)
+{
+    return field_of(parent, d->expansion);
 }
 
 /* The Expansion into child Domain `domain` of the parent Entity `parent`. */
 static inline struct expansion *expansion_at(const struct lineage *l, uint32_t domain, uint32_t parent)
 {
     const struct domain_layout *d = &l->domains[domain];
-    return (struct expansion *)(void *)(record_at(l, d->parent, parent) + d->expansion);
+    return expansion_of(d, entity_at(l, d->parent, parent));
 }
 
 static inline struct group_state *group_at(const struct lineage *l, uint32_t call, uint32_t parent)
@@ -336,10 +370,15 @@ static inline struct root_state *root_at(const struct lineage *l, uint32_t root)
     return (struct root_state *)(void *)(record_at(l, 0, root) + l->domains[0].root);
 }
 
+static inline struct value_ref *value_of(const struct port_layout *p, const struct entity *record)
+{
+    return field_of(record, p->value);
+}
+
 static inline struct value_ref *value_at(const struct lineage *l, uint32_t port, uint32_t entity)
 {
     const struct port_layout *p = &l->ports[port];
-    return (struct value_ref *)(void *)(record_at(l, p->domain, entity) + p->value);
+    return value_of(p, entity_at(l, p->domain, entity));
 }
 
 static inline struct failure *failure_at(const struct lineage *l, uint32_t cause)
@@ -355,6 +394,21 @@ static inline uint32_t ancestor_of(const struct lineage *l, uint32_t domain, uin
         domain = l->domains[domain].parent;
     }
     return entity;
+}
+
+/* An Item may have become final, if anybody wants to know. */
+static inline void final_check(struct lineage *l, uint32_t port, uint32_t entity)
+{
+    if (l->ports[port].tracked)
+        tracked_check(l, port, entity);
+}
+
+/* When there is no memory for it, lineage_settle says so. */
+static inline void queue_push(struct lineage *l, struct queue *queue, uint32_t port, uint32_t entity, uint32_t kind)
+{
+    if (queue->count == queue->capacity && queue_grow(l, queue))
+        return;
+    queue->events[(queue->head + queue->count++) & (queue->capacity - 1)] = (struct event){port, entity, kind};
 }
 
 /* A walk over everything below (domain, entity), parents before children, ordinals in order. */

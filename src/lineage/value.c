@@ -6,18 +6,20 @@
 #include "lineage/state.h"
 
 /* Of a PRESENT Item: follows views to where the value is stored, or names the list. */
-void port_value(const struct lineage *l, uint32_t port, uint32_t entity, struct lineage_value *ret_value)
+void port_value(const struct lineage *l, uint32_t port, uint32_t entity, const struct entity *record,
+                struct lineage_value *ret_value)
 {
     for (;;) {
         const struct port_layout *p = &l->ports[port];
         if (p->kind == PLAN_BROADCAST) {
             entity = ancestor_of(l, p->domain, entity, p->from);
+            record = entity_at(l, p->from, entity);
         } else if (p->kind != PLAN_FILTER) {
             ret_value->is_list = p->value == NONE;
             if (ret_value->is_list)
                 ret_value->list = (struct lineage_list){port, entity};
             else
-                ret_value->value = *value_at(l, port, entity);
+                ret_value->value = *value_of(p, record);
             return;
         }
         port = p->source;
@@ -29,7 +31,7 @@ int lineage_input(const struct lineage *l, struct grain grain, uint32_t index, s
     const struct call_layout *c = &l->calls[grain.call];
     if (index >= c->inputs.count)
         return -EINVAL;
-    port_value(l, l->numbers[c->inputs.first + index], grain.entity, ret_value);
+    port_value(l, l->numbers[c->inputs.first + index], grain.entity, entity_at(l, c->domain, grain.entity), ret_value);
     return 0;
 }
 
@@ -47,10 +49,10 @@ void lineage_list_open(const struct lineage *l, struct lineage_list list, struct
     *ret_cursor = (struct lineage_cursor){list, port, child, child};
 }
 
-static bool is_element(const struct lineage *l, const struct lineage_cursor *cursor, uint32_t child)
+static bool is_element(const struct lineage *l, const struct lineage_cursor *cursor, const struct entity *child)
 {
     const struct port_layout *list = &l->ports[cursor->list.port];
-    return list->kind != PLAN_GATHER || item_outcome(l, list->members, child) == LINEAGE_PRESENT;
+    return list->kind != PLAN_GATHER || outcome_of(&l->ports[list->members], child) == LINEAGE_PRESENT;
 }
 
 int lineage_list_next(const struct lineage *l, struct lineage_cursor *cursor, struct lineage_value *ret_value)
@@ -58,10 +60,11 @@ int lineage_list_next(const struct lineage *l, struct lineage_cursor *cursor, st
     uint32_t domain = l->ports[cursor->port].domain;
     while (cursor->child != NONE) {
         uint32_t child = cursor->child;
-        cursor->child = entity_at(l, domain, child)->next;
-        if (is_element(l, cursor, child)) {
-            port_value(l, cursor->port, child, ret_value);
-            cursor->ordinal = entity_at(l, domain, child)->ordinal;
+        const struct entity *record = entity_at(l, domain, child);
+        cursor->child = record->next;
+        if (is_element(l, cursor, record)) {
+            port_value(l, cursor->port, child, record, ret_value);
+            cursor->ordinal = record->ordinal;
             return 1;
         }
     }
@@ -92,8 +95,11 @@ uint32_t lineage_list_count(const struct lineage *l, struct lineage_list list)
     struct lineage_cursor cursor;
     lineage_list_open(l, list, &cursor);
     uint32_t count = 0, domain = l->ports[cursor.port].domain;
-    for (uint32_t child = cursor.child; child != NONE; child = entity_at(l, domain, child)->next)
-        count += is_element(l, &cursor, child);
+    while (cursor.child != NONE) {
+        const struct entity *record = entity_at(l, domain, cursor.child);
+        count += is_element(l, &cursor, record);
+        cursor.child = record->next;
+    }
     return count;
 }
 
