@@ -14,7 +14,7 @@ int failure_make(struct lineage *l, uint32_t call, uint32_t entity, uint32_t dom
         text = sheaf_class_name(cause->class_id);
         length = (uint32_t)strlen(text);
     }
-    if (pool_take(l, &l->failures, &number))
+    if (!pool_take(l, &l->failures, &number))
         return -ENOMEM;
     char *copy = text_take(l, length + 1);
     if (!copy)

@@ -14,7 +14,7 @@ static uint32_t *readers_counter(const struct lineage *l, const struct port_layo
         domain = l->domains[domain].parent;
         record = entity_at(l, domain, *entity);
     }
-    return field_of(record, p->readers);
+    return field_of(record, p->counter);
 }
 
 static void grain_make(struct lineage *l, uint32_t call, uint32_t entity, struct entity *record)
@@ -24,7 +24,7 @@ static void grain_make(struct lineage *l, uint32_t call, uint32_t entity, struct
     c->counts.grains++;
     if (c->group != NONE)
         group_at(l, call, record->parent)->unsealed++;
-    FOR_RANGE(l, c->readings, port)
+    FOR_RANGE(c->readings, port)
     {
         uint32_t top = entity;
         ++*readers_counter(l, &l->ports[port], c->domain, record, &top);
@@ -37,9 +37,9 @@ static void entity_link(struct lineage *l, const struct domain_layout *d, struct
     if (expansion->count++ == 0)
         expansion->first = entity;
     else
-        ((struct entity *)(void *)pool_at(&d->pool, expansion->last))->next = entity;
+        entity_of(&d->pool, expansion->last)->next = entity;
     expansion->last = entity;
-    FOR_RANGE(l, d->gathers, gather)
+    FOR_RANGE(d->gathers, gather)
     {
         const struct port_layout *p = &l->ports[gather];
         uint32_t slots = p->source == p->members ? 1 : 2;
@@ -56,9 +56,9 @@ struct entity *entity_make(struct lineage *l, uint32_t domain, uint32_t parent, 
 {
     struct domain_layout *d = &l->domains[domain];
     uint32_t entity;
-    if (pool_take(l, &d->pool, &entity))
+    struct entity *record = pool_take(l, &d->pool, &entity);
+    if (!record)
         return NULL;
-    struct entity *record = entity_at(l, domain, entity);
     record->key = l->last_key += l->key_step;
     record->parent = parent;
     record->root = parent_record ? parent_record->root : entity;
@@ -70,7 +70,7 @@ struct entity *entity_make(struct lineage *l, uint32_t domain, uint32_t parent, 
     struct root_state *root = root_at(l, record->root);
     root->unsealed += d->calls.count;
     root->unfinished += d->calls.count;
-    FOR_RANGE(l, d->calls, call)
+    FOR_RANGE(d->calls, call)
     {
         grain_make(l, call, entity, record);
     }
@@ -81,11 +81,11 @@ struct entity *entity_make(struct lineage *l, uint32_t domain, uint32_t parent, 
 /* Its stored Items have their values: let everything look at them. */
 void entity_start(struct lineage *l, uint32_t domain, uint32_t entity, struct entity *record)
 {
-    FOR_RANGE(l, l->domains[domain].given, port)
+    FOR_RANGE(l->domains[domain].given, port)
     {
         item_set(l, port, entity, record, LINEAGE_PRESENT);
     }
-    FOR_RANGE(l, l->domains[domain].broadcasts, broadcast)
+    FOR_RANGE(l->domains[domain].broadcasts, broadcast)
     {
         broadcast_hint_reset(l, broadcast, entity);
         broadcast_evaluate(l, broadcast, entity);
@@ -109,19 +109,16 @@ void value_store(struct lineage *l, uint32_t port, uint32_t entity, struct entit
     const struct port_layout *p = &l->ports[port];
     *value_of(p, record) = *value;
     *item_of(p, record) |= ITEM_STORED;
-    if (p->counted && !p->kept && *readers_counter(l, p, p->domain, record, &entity) == 0)
+    if (p->counted && *readers_counter(l, p, p->domain, record, &entity) == 0)
         value_report(l, p, record);
 }
 
-/* The last Grain that could read values of `port` below `top` is finished. */
-static void values_sweep(struct lineage *l, uint32_t port, uint32_t top)
+/* The last Grain that could read values of the Port in or below its top Entity is finished. */
+static void values_sweep(struct lineage *l, const struct port_layout *p, uint32_t top)
 {
-    const struct port_layout *p = &l->ports[port];
-    if (p->kept)
-        return;
     for (uint32_t entity = below_first(l, p->domain, p->top, top); entity != NONE;
          entity = below_next(l, p->domain, p->top, entity))
-        value_report(l, p, entity_at(l, p->domain, entity));
+        value_report(l, p, entity_of(p->records, entity));
 }
 
 void grain_finish(struct lineage *l, uint32_t call, uint32_t entity, struct entity *record)
@@ -134,12 +131,17 @@ void grain_finish(struct lineage *l, uint32_t call, uint32_t entity, struct enti
     struct root_state *root = root_at(l, record->root);
     assert(root->unfinished > 0);
     root->unfinished--;
-    FOR_RANGE(l, c->readings, port)
+    FOR_RANGE(c->readings, port)
     {
-        uint32_t top = entity, *counter = readers_counter(l, &l->ports[port], c->domain, record, &top);
+        const struct port_layout *p = &l->ports[port];
+        uint32_t top = entity, *counter = readers_counter(l, p, c->domain, record, &top);
         assert(*counter > 0);
-        if (--*counter == 0)
-            values_sweep(l, port, top);
+        if (--*counter > 0 || !p->counted) /* a source that is kept is not counted */
+            continue;
+        if (p->domain == c->domain && p->top == c->domain)
+            value_report(l, p, record);
+        else
+            values_sweep(l, p, top);
     }
 }
 
@@ -153,7 +155,7 @@ void lineage_hold(struct lineage *l, struct grain grain)
 void lineage_release_hold(struct lineage *l, struct grain grain)
 {
     const struct call_layout *c = &l->calls[grain.call];
-    struct entity *record = entity_at(l, c->domain, grain.entity);
+    struct entity *record = entity_of(c->records, grain.entity);
     struct grain_state *state = grain_of(c, record);
     assert(state->holds > 0);
     state->holds--;
@@ -223,7 +225,7 @@ static bool walk_down(const struct lineage *l, struct walk *walk, uint32_t posit
 {
     const struct domain_layout *d = &l->domains[walk->domain];
     for (uint32_t i = position; i < d->children.count; i++) {
-        uint32_t child = l->numbers[d->children.first + i];
+        uint32_t child = d->children.numbers[i];
         if (walk->domain == walk->base_domain && only != NONE && child != only)
             continue;
         const struct expansion *expansion = expansion_at(l, child, walk->entity);
@@ -268,13 +270,13 @@ static void entity_release(struct lineage *l, uint32_t domain, uint32_t entity)
 {
     const struct domain_layout *d = &l->domains[domain];
     struct entity *record = entity_at(l, domain, entity);
-    FOR_RANGE(l, d->stored, port)
+    FOR_RANGE(d->stored, port)
     {
         bool returned = l->ports[port].kept && root_at(l, entity)->abandoned; /* a source: in the root's own Domain */
         if (!returned)
             value_report(l, &l->ports[port], record);
     }
-    FOR_RANGE(l, d->children, child)
+    FOR_RANGE(d->children, child)
     {
         const struct expansion *expansion = expansion_of(&l->domains[child], record);
         if (expansion->count)
@@ -288,7 +290,7 @@ static uint32_t child_to_release(const struct lineage *l, uint32_t domain, uint3
 {
     const struct range *children = &l->domains[domain].children;
     for (uint32_t i = position; i < children->count; i++) {
-        uint32_t child = l->numbers[children->first + i];
+        uint32_t child = children->numbers[i];
         if (!l->domains[child].quiet && expansion_at(l, child, entity)->count)
             return child;
     }
@@ -328,13 +330,16 @@ void lineage_number_keys(struct lineage *l, uint32_t number, uint32_t count)
 
 void lineage_keep_sources(struct lineage *l)
 {
-    for (uint32_t i = 0; i < l->plan->source_count; i++)
-        l->ports[l->plan->sources[i]].kept = true;
+    for (uint32_t i = 0; i < l->plan->source_count; i++) {
+        struct port_layout *p = &l->ports[l->plan->sources[i]];
+        p->kept = true;
+        p->counted = false;
+    }
 }
 
 static void entity_visit(const struct lineage *l, uint32_t domain, uint32_t entity, lineage_visit *visit, void *cookie)
 {
-    FOR_RANGE(l, l->domains[domain].stored, port)
+    FOR_RANGE(l->domains[domain].stored, port)
     {
         if ((*item_at(l, port, entity) & (ITEM_STORED | ITEM_UNUSED)) == ITEM_STORED)
             visit(cookie, value_at(l, port, entity));

@@ -7,20 +7,19 @@
 
 /* Outcomes only rise: a second resolution may only suppress what was PRESENT or DROPPED. What only copies follows even
  * from FAILED: it had copied its mask's failure before a barrier took its source. */
-void item_set(struct lineage *l, uint32_t port, uint32_t entity, struct entity *record, enum lineage_outcome outcome)
+void item_change(struct lineage *l, uint32_t port, uint32_t entity, struct entity *record, enum lineage_outcome outcome)
 {
     const struct port_layout *p = &l->ports[port];
-    uint8_t *item = item_of(p, record);
-    enum lineage_outcome old = (enum lineage_outcome)(*item & ITEM_OUTCOME);
+    enum lineage_outcome old = outcome_of(p, record);
     bool follows = (p->kind == PLAN_FILTER || p->kind == PLAN_BROADCAST) && outcome == LINEAGE_SUPPRESSED;
     if (old == outcome || (outcome_is_bad(old) && !follows))
         return;
-    assert(old == LINEAGE_UNRESOLVED || outcome == LINEAGE_SUPPRESSED);
+    assert(outcome == LINEAGE_SUPPRESSED);
+    uint8_t *item = item_of(p, record);
     *item = (uint8_t)((*item & ~ITEM_OUTCOME) | outcome);
-    if (outcome_is_bad(outcome))
-        root_at(l, record->root)->trouble = true;
+    root_at(l, record->root)->trouble = true;
     if (p->reader_count)
-        queue_push(l, &l->queue, port, entity, old == LINEAGE_UNRESOLVED ? EVENT_RESOLVED : EVENT_CHANGED);
+        queue_push(l, &l->queue, port, entity, EVENT_CHANGED);
     final_check(l, port, entity);
 }
 
@@ -35,7 +34,7 @@ static bool item_is_final(const struct lineage *l, uint32_t port, uint32_t entit
 static bool expansion_is_final(const struct lineage *l, uint32_t domain, uint32_t parent)
 {
     const struct call_layout *c = &l->calls[l->domains[domain].call];
-    return item_is_final(l, l->numbers[c->outputs.first], parent);
+    return item_is_final(l, c->outputs.numbers[0], parent);
 }
 
 static bool group_is_sealed(const struct lineage *l, uint32_t call, uint32_t parent)
@@ -46,7 +45,7 @@ static bool group_is_sealed(const struct lineage *l, uint32_t call, uint32_t par
 
 static bool inputs_are_final(const struct lineage *l, uint32_t call, uint32_t entity)
 {
-    FOR_RANGE(l, l->calls[call].inputs, input)
+    FOR_RANGE(l->calls[call].inputs, input)
     {
         if (!item_is_final(l, input, entity))
             return false;
@@ -94,7 +93,7 @@ void tracked_check(struct lineage *l, uint32_t port, uint32_t entity)
 
 static void grain_final_check(struct lineage *l, uint32_t call, uint32_t entity)
 {
-    FOR_RANGE(l, l->calls[call].outputs, output)
+    FOR_RANGE(l->calls[call].outputs, output)
     {
         final_check(l, output, entity);
     }
@@ -107,16 +106,16 @@ static void expansion_final(struct lineage *l, uint32_t domain, uint32_t parent)
     const struct expansion *expansion = expansion_at(l, domain, parent);
     for (uint32_t child = expansion->count ? expansion->first : NONE; child != NONE;
          child = entity_at(l, domain, child)->next) {
-        FOR_RANGE(l, d->expands, expand)
+        FOR_RANGE(d->expands, expand)
         {
             final_check(l, expand, child);
         }
-        FOR_RANGE(l, d->broadcasts, broadcast)
+        FOR_RANGE(d->broadcasts, broadcast)
         {
             final_check(l, broadcast, child);
         }
     }
-    FOR_RANGE(l, d->gathers, gather)
+    FOR_RANGE(d->gathers, gather)
     {
         final_check(l, gather, parent);
         gather_evaluate(l, gather, parent);
@@ -142,7 +141,7 @@ enum inputs_read { INPUTS_WAIT, INPUTS_PRESENT, INPUTS_DROPPED, INPUTS_BAD };
 static enum inputs_read inputs_read(const struct lineage *l, const struct call_layout *c, const struct entity *record)
 {
     enum inputs_read read = INPUTS_PRESENT;
-    FOR_RANGE(l, c->inputs, input)
+    FOR_RANGE(c->inputs, input)
     {
         enum lineage_outcome outcome = outcome_of(&l->ports[input], record);
         if (outcome_is_bad(outcome))
@@ -158,7 +157,7 @@ static enum inputs_read inputs_read(const struct lineage *l, const struct call_l
 static uint32_t inputs_cause(const struct lineage *l, uint32_t call, uint32_t entity)
 {
     uint32_t cause = CAUSE_NONE;
-    FOR_RANGE(l, l->calls[call].inputs, input)
+    FOR_RANGE(l->calls[call].inputs, input)
     {
         if (outcome_is_bad(item_outcome(l, input, entity)))
             cause = cause_lower(l, cause, item_cause(l, input, entity));
@@ -187,7 +186,7 @@ static void grain_become_ready(struct lineage *l, uint32_t call, uint32_t entity
     if (barrier != CAUSE_NONE) {
         grain->flags |= GRAIN_SHADOW;
         grain->cause = barrier;
-        FOR_RANGE(l, c->outputs, output)
+        FOR_RANGE(c->outputs, output)
         {
             item_set(l, output, entity, record, LINEAGE_SUPPRESSED);
         }
@@ -351,7 +350,7 @@ static void gather_child_event(struct lineage *l, uint32_t port, const struct en
 {
     const struct port_layout *p = &l->ports[port];
     uint32_t parent = child->parent;
-    const struct entity *record = entity_at(l, p->domain, parent);
+    const struct entity *record = entity_of(p->records, parent);
     struct gather_state *state = gather_of(p, record);
     if (first) {
         assert(state->left > 0);
@@ -372,10 +371,10 @@ static void gather_child_event(struct lineage *l, uint32_t port, const struct en
 static void event_deliver(struct lineage *l, const struct event *event)
 {
     const struct port_layout *p = &l->ports[event->port];
-    struct entity *record = entity_at(l, p->domain, event->entity);
+    struct entity *record = entity_of(p->records, event->entity);
     bool final = event->kind == EVENT_FINAL;
     for (uint32_t i = 0; i < p->reader_count; i++) {
-        const struct reader *reader = &l->readers[p->reader_first + i];
+        const struct reader *reader = &p->readers[i];
         switch (reader->kind) {
         case READ_CALL:
             grain_evaluate(l, reader->index, event->entity, record);
@@ -405,28 +404,28 @@ static void event_deliver(struct lineage *l, const struct event *event)
     }
 }
 
-static struct event queue_pop(struct queue *queue)
+/* Runs until nothing changes any more. That an Item is final is heard only when every change has been: a barrier makes
+ * its siblings final before what they now read has reached anybody. */
+int changes_follow(struct lineage *l)
 {
-    struct event event = queue->events[queue->head];
-    queue->head = (queue->head + 1) & (queue->capacity - 1);
-    queue->count--;
-    return event;
-}
-
-/* Runs until nothing changes any more, then sees whether the root is complete. That an Item is final is heard only when
- * every change has been: a barrier makes its siblings final before what they now read has reached anybody. */
-int lineage_settle(struct lineage *l, uint32_t root)
-{
-    while (!l->broken && (l->queue.count || l->finals.count || l->demand.count)) {
-        if (l->queue.count || l->finals.count) {
-            struct event event = queue_pop(l->queue.count ? &l->queue : &l->finals);
+    while (!l->broken) {
+        if (!queue_is_empty(&l->queue) || !queue_is_empty(&l->finals)) {
+            struct event event = queue_pop(queue_is_empty(&l->queue) ? &l->finals : &l->queue);
             event_deliver(l, &event);
-        } else {
+        } else if (!queue_is_empty(&l->demand)) {
             struct event lost = queue_pop(&l->demand);
             demand_check(l, &lost);
+        } else {
+            return 0;
         }
     }
-    if (l->broken)
+    return -ENOMEM;
+}
+
+/* Runs until nothing changes any more, then sees whether the root is complete. */
+int lineage_settle(struct lineage *l, uint32_t root)
+{
+    if (changes_follow(l))
         return -ENOMEM;
     struct root_state *state = root_at(l, root);
     if (state->unsealed == 0 && !state->complete) {

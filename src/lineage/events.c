@@ -27,12 +27,6 @@ int lineage_create(const struct sheaf_plan *plan, const struct lineage_effects *
     return 0;
 }
 
-static void queue_drop(struct lineage *l, struct queue *queue)
-{
-    if (queue->events)
-        l->memory.release(l->memory.cookie, queue->events, queue->capacity * sizeof(*queue->events));
-}
-
 static void failures_free(struct lineage *l, struct root_state *root)
 {
     for (uint32_t next, cause = root->failure_first; cause != NONE; cause = next) {
@@ -51,11 +45,11 @@ void lineage_destroy(struct lineage *l)
     for (uint32_t i = 0; l->domains && i < l->domains[0].pool.used; i++)
         if (root_at(l, i)->index != UINT64_MAX)
             failures_free(l, root_at(l, i));
-    queue_drop(l, &l->queue);
-    queue_drop(l, &l->finals);
-    queue_drop(l, &l->demand);
-    queue_drop(l, &l->search);
-    queue_drop(l, &l->seen);
+    queue_free(l, &l->queue);
+    queue_free(l, &l->finals);
+    queue_free(l, &l->demand);
+    queue_free(l, &l->search);
+    queue_free(l, &l->seen);
     while (l->blocks) {
         struct block *block = l->blocks;
         l->blocks = block->next;
@@ -94,9 +88,9 @@ int lineage_child(struct lineage *l, struct grain grain, uint32_t expansion, uin
     assert(expansion < c->expansions.count);
     if (l->broken)
         return -ENOMEM;
-    uint32_t domain = l->numbers[c->expansions.first + expansion];
+    uint32_t domain = c->expansions.numbers[expansion];
     const struct domain_layout *d = &l->domains[domain];
-    struct entity *parent = entity_at(l, c->domain, grain.entity);
+    struct entity *parent = entity_of(c->records, grain.entity);
     const struct grain_state *state = grain_of(c, parent);
     uint32_t count = expansion_of(d, parent)->count;
     if (state->phase != GRAIN_READY || state->flags & GRAIN_SHADOW || ordinal < count) {
@@ -111,18 +105,21 @@ int lineage_child(struct lineage *l, struct grain grain, uint32_t expansion, uin
     struct entity *record = entity_make(l, domain, grain.entity, parent, ordinal, &child);
     if (!record)
         return -ENOMEM;
-    FOR_RANGE(l, d->expands, expand)
+    FOR_RANGE(d->expands, expand)
     {
         value_store(l, expand, child, record, &values[index++]);
     }
     entity_start(l, domain, child, record);
-    return lineage_settle(l, record->root);
+    if (changes_follow(l))
+        return -ENOMEM;
+    bool open = state->phase == GRAIN_READY; /* then the root is not complete; but it may not be needed any more */
+    return open ? 0 : lineage_settle(l, record->root);
 }
 
 static void outputs_discard(struct lineage *l, uint32_t call, const struct value_ref *outputs)
 {
     uint32_t index = 0;
-    FOR_RANGE(l, l->calls[call].outputs, output)
+    FOR_RANGE(l->calls[call].outputs, output)
     {
         if (l->ports[output].value != NONE)
             values_discard(l, &outputs[index], 1);
@@ -139,7 +136,7 @@ static int contract_fail(struct lineage *l, struct grain grain, const char *text
 static bool counts_fall_short(const struct lineage *l, struct grain grain, const uint32_t *child_counts)
 {
     uint32_t index = 0;
-    FOR_RANGE(l, l->calls[grain.call].expansions, domain)
+    FOR_RANGE(l->calls[grain.call].expansions, domain)
     {
         if (child_counts && child_counts[index++] < expansion_at(l, domain, grain.entity)->count)
             return true;
@@ -152,7 +149,7 @@ int lineage_answer(struct lineage *l, struct grain grain, const struct value_ref
     if (l->broken)
         return -ENOMEM;
     struct call_layout *c = &l->calls[grain.call];
-    struct entity *record = entity_at(l, c->domain, grain.entity);
+    struct entity *record = entity_of(c->records, grain.entity);
     struct grain_state *state = grain_of(c, record);
     assert(state->phase == GRAIN_READY || state->phase == GRAIN_SEALED);
     bool short_of = state->phase == GRAIN_READY && counts_fall_short(l, grain, child_counts);
@@ -169,7 +166,7 @@ int lineage_answer(struct lineage *l, struct grain grain, const struct value_ref
         return lineage_settle(l, record->root);
     }
     uint32_t index = 0;
-    FOR_RANGE(l, c->outputs, output)
+    FOR_RANGE(c->outputs, output)
     {
         if (l->ports[output].value != NONE)
             value_store(l, output, grain.entity, record, &outputs[index]);
@@ -198,7 +195,7 @@ static int shadow_fail(struct lineage *l, struct grain grain, const struct linea
     if (failure_make(l, grain.call, grain.entity, c->domain, root, cause, &number))
         return -ENOMEM;
     grain_seal(l, grain.call, grain.entity, record, LINEAGE_FAILED, number);
-    FOR_RANGE(l, c->outputs, output)
+    FOR_RANGE(c->outputs, output)
     {
         uint8_t *item = item_of(&l->ports[output], record);
         *item = (uint8_t)((*item & ~ITEM_OUTCOME) | LINEAGE_FAILED);

@@ -19,7 +19,7 @@ static void number_push(struct builder *b, struct range *range, uint32_t number)
     struct lineage *l = b->l;
     if (b->count == b->capacity) {
         uint32_t capacity = b->capacity ? b->capacity * 2 : 256;
-        uint32_t *numbers = memory_take(l, capacity * sizeof(*numbers));
+        uint32_t *numbers = memory_take(l, capacity * sizeof(*numbers)); /* ranges that are done stay where they are */
         if (!numbers)
             return;
         if (b->count)
@@ -27,10 +27,9 @@ static void number_push(struct builder *b, struct range *range, uint32_t number)
         l->numbers = numbers;
         b->capacity = capacity;
     }
-    if (range->count == 0)
-        range->first = b->count;
     l->numbers[b->count++] = number;
     range->count++;
+    range->numbers = l->numbers + b->count - range->count;
 }
 
 static void mark_push(struct builder *b, uint32_t port)
@@ -69,12 +68,13 @@ static void copy_ports(struct lineage *l)
     for (uint32_t i = 0; i < plan->port_count; i++) {
         const struct plan_port *from = &plan->ports[i];
         struct port_layout *p = &l->ports[i];
-        *p = (struct port_layout){.kind = from->port_kind,
+        *p = (struct port_layout){.records = &l->domains[from->domain].pool,
+                                  .kind = from->port_kind,
                                   .domain = from->domain,
                                   .item = NONE,
                                   .value = NONE,
                                   .gather = NONE,
-                                  .readers = NONE,
+                                  .counter = NONE,
                                   .top = from->domain,
                                   .source = from->source,
                                   .members = from->members,
@@ -103,7 +103,8 @@ static void copy_calls(struct builder *b)
     for (uint32_t i = 0; i < plan->call_count; i++) {
         const struct plan_call *from = &plan->calls[i];
         struct call_layout *c = &l->calls[i];
-        *c = (struct call_layout){.domain = from->domain,
+        *c = (struct call_layout){.records = &l->domains[from->domain].pool,
+                                  .domain = from->domain,
                                   .grain = NONE,
                                   .group = NONE,
                                   .live = from->live,
@@ -129,7 +130,7 @@ static void copy_domains(struct builder *b)
         d->parent = plan->domains[i].parent;
         d->depth = plan->domains[i].depth;
         d->call = plan->domains[i].call;
-        d->expansion = d->root = NONE;
+        d->expansion = NONE;
         d->pool.free = NONE;
         for (uint32_t j = 0; j < plan->call_count; j++)
             if (l->calls[j].domain == i && l->calls[j].live)
@@ -144,7 +145,7 @@ static void copy_domains(struct builder *b)
                 number_push(b, &d->ports, j);
         /* In the order of the Call's outputs, which is how values of children come. */
         if (i != 0)
-            FOR_RANGE(l, l->calls[d->call].outputs, group)
+            FOR_RANGE(l->calls[d->call].outputs, group)
             {
                 uint32_t expand = l->ports[group].source;
                 if (expand != NONE && l->ports[expand].domain == i && l->calls[d->call].live)
@@ -164,7 +165,7 @@ static void copy_domains(struct builder *b)
 
 static bool call_reads(const struct lineage *l, uint32_t call, uint32_t port)
 {
-    FOR_RANGE(l, l->calls[call].inputs, input)
+    FOR_RANGE(l->calls[call].inputs, input)
     {
         if (input == port)
             return true;
@@ -193,8 +194,8 @@ static uint32_t readers_of(const struct lineage *l, uint32_t port, struct reader
             READER(READ_BROADCAST, j);
     }
     const struct port_layout *p = &l->ports[port];
-    if (p->kind == PLAN_CALL_OUTPUT && l->calls[p->call].live && l->numbers[l->calls[p->call].outputs.first] == port)
-        FOR_RANGE(l, l->calls[p->call].expansions, domain)
+    if (p->kind == PLAN_CALL_OUTPUT && l->calls[p->call].live && l->calls[p->call].outputs.numbers[0] == port)
+        FOR_RANGE(l->calls[p->call].expansions, domain)
         {
             READER(READ_EXPAND, domain);
         }
@@ -205,16 +206,18 @@ static uint32_t readers_of(const struct lineage *l, uint32_t port, struct reader
 static int make_readers(struct lineage *l)
 {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < l->plan->port_count; i++) {
-        l->ports[i].reader_first = count;
-        l->ports[i].reader_count = readers_of(l, i, NULL);
-        count += l->ports[i].reader_count;
-    }
+    for (uint32_t i = 0; i < l->plan->port_count; i++)
+        count += l->ports[i].reader_count = readers_of(l, i, NULL);
     l->readers = memory_take(l, (count + 1) * sizeof(*l->readers));
     if (!l->readers)
         return -ENOMEM;
-    for (uint32_t i = 0; i < l->plan->port_count; i++)
-        readers_of(l, i, l->readers + l->ports[i].reader_first);
+    struct reader *next = l->readers;
+    for (uint32_t i = 0; i < l->plan->port_count; i++) {
+        struct port_layout *p = &l->ports[i];
+        p->readers = next;
+        next += readers_of(l, i, next);
+        p->gatherer = p->reader_count == 1 && p->readers->kind == READ_GATHER ? p->readers->index : NONE;
+    }
     return 0;
 }
 
@@ -225,7 +228,7 @@ static void mark_upstream(struct builder *b)
     for (uint32_t next = 0; next < b->stack_count; next++) {
         struct port_layout *p = &l->ports[b->stack[next]];
         if (p->kind == PLAN_CALL_OUTPUT) {
-            FOR_RANGE(l, l->calls[p->call].inputs, input)
+            FOR_RANGE(l->calls[p->call].inputs, input)
             {
                 mark_push(b, input);
             }
@@ -239,7 +242,7 @@ static void mark_upstream(struct builder *b)
             mark_push(b, p->members);
         uint32_t below = p->kind == PLAN_GATHER ? p->from : p->domain;
         if ((p->kind == PLAN_GATHER || p->kind == PLAN_BROADCAST || p->kind == PLAN_EXPAND) && below != 0)
-            mark_push(b, l->numbers[l->calls[l->domains[below].call].outputs.first]);
+            mark_push(b, l->calls[l->domains[below].call].outputs.numbers[0]);
     }
 }
 
@@ -252,7 +255,7 @@ static bool derives_from_partial(const struct lineage *l, uint32_t port)
     for (uint32_t i = 0; i < 3; i++)
         derives = derives || (from[i] != NONE && l->ports[from[i]].partial_above);
     if (p->kind == PLAN_CALL_OUTPUT || p->kind == PLAN_EXPAND)
-        FOR_RANGE(l, l->calls[p->call].inputs, input)
+        FOR_RANGE(l->calls[p->call].inputs, input)
         {
             derives = derives || l->ports[input].partial_above;
         }
@@ -267,7 +270,7 @@ static void mark_ports(struct builder *b)
     for (uint32_t i = 0; i < l->plan->call_count; i++) {
         if (!l->calls[i].live || !l->calls[i].needs_final)
             continue;
-        FOR_RANGE(l, l->calls[i].inputs, input)
+        FOR_RANGE(l->calls[i].inputs, input)
         {
             mark_push(b, input);
         }
@@ -298,7 +301,7 @@ static void reach_structural(struct builder *b, uint32_t port)
     for (uint32_t next = 0; next < b->stack_count; next++) {
         const struct port_layout *p = &l->ports[b->stack[next]];
         for (uint32_t r = 0; r < p->reader_count; r++) {
-            const struct reader *reader = &l->readers[p->reader_first + r];
+            const struct reader *reader = &p->readers[r];
             if (reader->kind == READ_FILTER || reader->kind == READ_GATHER || reader->kind == READ_BROADCAST)
                 mark_push(b, reader->index);
         }
@@ -381,14 +384,14 @@ static void group_call_reach(struct builder *b, struct call_layout *group, uint3
     struct lineage *l = b->l;
     struct call_layout *c = &l->calls[call];
     group->group_observed = group->group_observed || c->side_effect || c->may_fail_root;
-    FOR_RANGE(l, c->outputs, output)
+    FOR_RANGE(c->outputs, output)
     {
         mark_push(b, output);
     }
-    FOR_RANGE(l, c->expansions, domain)
+    FOR_RANGE(c->expansions, domain)
     {
         group->group_observed = group->group_observed || l->domains[domain].observed;
-        FOR_RANGE(l, l->domains[domain].gathers, gather)
+        FOR_RANGE(l->domains[domain].gathers, gather)
         {
             mark_push(b, gather);
         }
@@ -411,7 +414,7 @@ static void make_groups(struct builder *b)
                 continue;
             group->group_observed = group->group_observed || p->output;
             for (uint32_t r = 0; r < p->reader_count; r++) {
-                const struct reader *reader = &l->readers[p->reader_first + r];
+                const struct reader *reader = &p->readers[r];
                 if (reader->kind == READ_CALL)
                     group_call_reach(b, group, reader->index);
                 else if (reader->kind != READ_EXPAND)
@@ -436,7 +439,7 @@ static void make_stored(struct builder *b, uint32_t domain)
         number_push(b, &d->stored, i);
         d->quiet = d->quiet && l->ports[i].counted;
     }
-    FOR_RANGE(l, d->stored, port)
+    FOR_RANGE(d->stored, port)
     {
         if (l->ports[port].kind == PLAN_SOURCE || l->ports[port].kind == PLAN_EXPAND)
             number_push(b, &d->given, port);
@@ -450,46 +453,46 @@ static uint32_t place(uint32_t *stride, size_t bytes)
     return offset;
 }
 
+/* What changes comes first, close together; values, which are written and read as a whole, come last. */
 static void make_record(struct lineage *l, uint32_t domain)
 {
     struct domain_layout *d = &l->domains[domain];
-    uint32_t stride = sizeof(struct entity);
-    FOR_RANGE(l, d->stored, port)
-    {
-        l->ports[port].value = place(&stride, sizeof(struct value_ref));
-    }
-    if (domain == 0)
-        d->root = place(&stride, sizeof(struct root_state));
-    FOR_RANGE(l, d->children, child)
-    {
-        l->domains[child].expansion = place(&stride, sizeof(struct expansion));
-    }
-    FOR_RANGE(l, d->calls, call)
+    uint32_t stride = sizeof(struct entity) + (domain == 0 ? sizeof(struct root_state) : 0);
+    FOR_RANGE(d->calls, call)
     {
         l->calls[call].grain = place(&stride, sizeof(struct grain_state));
     }
-    FOR_RANGE(l, d->groups, group)
+    FOR_RANGE(d->tops, top)
+    {
+        l->ports[top].counter = place(&stride, sizeof(uint32_t));
+    }
+    FOR_RANGE(d->children, child)
+    {
+        l->domains[child].expansion = place(&stride, sizeof(struct expansion));
+    }
+    FOR_RANGE(d->groups, group)
     {
         l->calls[group].group = place(&stride, sizeof(struct group_state));
     }
-    FOR_RANGE(l, d->ports, gather)
+    FOR_RANGE(d->ports, gather)
     {
         if (l->ports[gather].kind == PLAN_GATHER)
             l->ports[gather].gather =
                 place(&stride, l->ports[gather].tracked ? sizeof(struct gather_state) : sizeof(uint32_t) * 2);
     }
-    FOR_RANGE(l, d->tops, top)
-    {
-        l->ports[top].readers = place(&stride, sizeof(uint32_t));
-    }
     for (uint32_t i = 0; i < l->plan->port_count; i++)
         if (l->ports[i].kind == PLAN_BROADCAST && l->ports[i].live && l->ports[i].from == domain)
             l->ports[i].hint = place(&stride, sizeof(uint32_t));
-    FOR_RANGE(l, d->ports, item)
+    FOR_RANGE(d->ports, item)
     {
         l->ports[item].item = place(&stride, 1);
     }
-    d->pool.stride = (stride + 7) & ~7u;
+    d->pool.cleared = stride = (stride + 7) & ~7u;
+    FOR_RANGE(d->stored, port)
+    {
+        l->ports[port].value = place(&stride, sizeof(struct value_ref));
+    }
+    d->pool.stride = stride;
 }
 
 static int make_tables(struct lineage *l)
@@ -534,7 +537,7 @@ int layout_make(struct lineage *l)
         return -ENOMEM;
     for (uint32_t i = 0; i < l->plan->domain_count; i++)
         make_record(l, i);
-    l->failures.stride = sizeof(struct failure);
+    l->failures.stride = l->failures.cleared = sizeof(struct failure);
     l->failures.free = NONE;
     return 0;
 }

@@ -23,20 +23,20 @@ static bool search_grain(struct lineage *l, uint32_t call, uint32_t entity)
     const struct call_layout *c = &l->calls[call];
     if (c->side_effect || c->may_fail_root || c->group_observed)
         return true;
-    FOR_RANGE(l, c->outputs, output)
+    FOR_RANGE(c->outputs, output)
     {
         search_push(l, output, entity);
     }
-    FOR_RANGE(l, c->expansions, domain)
+    FOR_RANGE(c->expansions, domain)
     {
         if (l->domains[domain].observed)
             return true;
-        FOR_RANGE(l, l->domains[domain].gathers, gather)
+        FOR_RANGE(l->domains[domain].gathers, gather)
         {
             search_push(l, gather, entity);
         }
     }
-    FOR_RANGE(l, c->group_gathers, group_gather)
+    FOR_RANGE(c->group_gathers, group_gather)
     {
         search_push(l, group_gather, entity_at(l, c->domain, entity)->parent);
     }
@@ -87,11 +87,16 @@ void broadcast_hint_reset(struct lineage *l, uint32_t port, uint32_t entity)
         *broadcast_hint(l, port, ancestor_of(l, p->domain, entity, p->from)) = 0;
 }
 
+static uint32_t seen_count(const struct lineage *l)
+{
+    return (uint32_t)(l->seen.end - l->seen.front);
+}
+
 static bool search_readers(struct lineage *l, uint32_t port, uint32_t entity)
 {
     const struct port_layout *p = &l->ports[port];
     for (uint32_t i = 0; i < p->reader_count; i++) {
-        const struct reader *reader = &l->readers[p->reader_first + i];
+        const struct reader *reader = &p->readers[i];
         switch (reader->kind) {
         case READ_CALL:
             if (!outcome_is_bad((enum lineage_outcome)grain_at(l, reader->index, entity)->outcome) &&
@@ -109,7 +114,7 @@ static bool search_readers(struct lineage *l, uint32_t port, uint32_t entity)
             first = first ? first - 1 : below_first(l, l->ports[reader->index].domain, p->domain, entity);
             queue_push(l, &l->search, reader->index, entity, SEARCH_FUTURE);
             if (first != NONE)
-                queue_push(l, &l->search, reader->index, first, SEARCH_BELOW + l->seen.count);
+                queue_push(l, &l->search, reader->index, first, SEARCH_BELOW + seen_count(l));
             break;
         }
         case READ_EXPAND:
@@ -122,7 +127,7 @@ static bool search_readers(struct lineage *l, uint32_t port, uint32_t entity)
 static bool search_step(struct lineage *l)
 {
     struct queue *stack = &l->search;
-    struct event top = stack->events[(stack->head + --stack->count) & (stack->capacity - 1)];
+    struct event top = *--stack->end;
     const struct port_layout *p = &l->ports[top.port];
     if (top.kind == SEARCH_FUTURE)
         return search_future(l, p, top.entity) || search_nobody(l, p, top.entity);
@@ -130,10 +135,10 @@ static bool search_step(struct lineage *l)
         /* All that was seen since the step before is explored to its ends: unneeded for good, whatever else is found.
          */
         uint32_t next = below_next(l, p->domain, p->from, top.entity);
-        l->seen.count = top.kind - SEARCH_BELOW;
+        l->seen.end = l->seen.front + (top.kind - SEARCH_BELOW);
         *broadcast_hint(l, top.port, ancestor_of(l, p->domain, top.entity, p->from)) = top.entity + 1;
         if (next != NONE)
-            queue_push(l, stack, top.port, next, SEARCH_BELOW + l->seen.count);
+            queue_push(l, stack, top.port, next, SEARCH_BELOW + seen_count(l));
         search_push(l, top.port, top.entity);
         return false;
     }
@@ -148,13 +153,12 @@ static bool search_step(struct lineage *l)
 /* Runs the search that is on the stack; takes the marks back if an observer was found. */
 static bool search_run(struct lineage *l, bool found)
 {
-    while (!found && l->search.count && !l->broken)
+    while (!found && !queue_is_empty(&l->search) && !l->broken)
         found = search_step(l);
-    for (uint32_t i = 0; found && i < l->seen.count; i++) {
-        const struct event *seen = &l->seen.events[(l->seen.head + i) & (l->seen.capacity - 1)];
+    for (const struct event *seen = l->seen.front; found && seen != l->seen.end; seen++)
         *item_at(l, seen->port, seen->entity) &= (uint8_t)~ITEM_UNNEEDED;
-    }
-    l->search.count = l->seen.count = 0;
+    queue_clear(&l->search);
+    queue_clear(&l->seen);
     return found;
 }
 

@@ -39,16 +39,11 @@ void *memory_take(struct lineage *l, size_t bytes)
     return block + 1;
 }
 
-static uint32_t *pool_next(const struct pool *pool, uint32_t number)
-{
-    return (uint32_t *)(void *)pool_at(pool, number);
-}
-
 static int pool_grow(struct lineage *l, struct pool *pool)
 {
     if (pool->chunk_count == pool->chunk_capacity) {
         uint32_t capacity = pool->chunk_capacity ? pool->chunk_capacity * 2 : 8;
-        uint8_t **chunks = memory_take(l, capacity * sizeof(*chunks));
+        uintptr_t *chunks = memory_take(l, capacity * sizeof(*chunks));
         if (!chunks)
             return -ENOMEM;
         if (pool->chunk_count)
@@ -59,25 +54,21 @@ static int pool_grow(struct lineage *l, struct pool *pool)
     uint8_t *chunk = memory_take(l, (size_t)POOL_CHUNK_RECORDS * pool->stride);
     if (!chunk)
         return -ENOMEM;
-    pool->chunks[pool->chunk_count++] = chunk;
+    uint32_t first = pool->chunk_count * POOL_CHUNK_RECORDS;
+    pool->chunks[pool->chunk_count++] = (uintptr_t)chunk - (uintptr_t)first * pool->stride;
     return 0;
 }
 
-int pool_take(struct lineage *l, struct pool *pool, uint32_t *ret_number)
+/* A number that was never given out. */
+void *pool_take_new(struct lineage *l, struct pool *pool, uint32_t *ret_number)
 {
-    uint32_t number = pool->free;
-    if (number == NONE) {
-        number = pool->used;
-        if (number == NONE || (number / POOL_CHUNK_RECORDS == pool->chunk_count && pool_grow(l, pool)))
-            return -ENOMEM;
-        pool->used++;
-    } else {
-        pool->free = *pool_next(pool, number);
-    }
-    memset(pool_at(pool, number), 0, pool->stride);
+    uint32_t number = pool->used;
+    if (number == NONE || (number / POOL_CHUNK_RECORDS == pool->chunk_count && pool_grow(l, pool)))
+        return NULL;
+    pool->used++;
     pool->live++;
     *ret_number = number;
-    return 0;
+    return pool_at(pool, number);
 }
 
 void pool_give(struct pool *pool, uint32_t number)
@@ -93,22 +84,29 @@ void pool_give_chain(struct pool *pool, uint32_t first, uint32_t last, uint32_t 
     pool->live -= count;
 }
 
+void queue_free(struct lineage *l, struct queue *queue)
+{
+    size_t bytes = (size_t)(queue->limit - queue->events) * sizeof(*queue->events);
+    if (queue->events)
+        l->memory.release(l->memory.cookie, queue->events, bytes);
+    l->reserved_bytes -= bytes;
+}
+
 int queue_grow(struct lineage *l, struct queue *queue)
 {
-    uint32_t capacity = queue->capacity ? queue->capacity * 2 : QUEUE_EVENTS_MIN;
-    struct event *events = l->memory.allocate(l->memory.cookie, capacity * sizeof(*events));
+    size_t count = (size_t)(queue->end - queue->front);
+    size_t wanted =
+        count * 2 < QUEUE_EVENTS_MIN ? QUEUE_EVENTS_MIN : count * 2; /* fewer than before, if most are over */
+    struct event *events = l->memory.allocate(l->memory.cookie, wanted * sizeof(*events));
     if (!events) {
         l->broken = true;
         return -ENOMEM;
     }
-    for (uint32_t i = 0; i < queue->count; i++)
-        events[i] = queue->events[(queue->head + i) & (queue->capacity - 1)];
-    if (queue->events)
-        l->memory.release(l->memory.cookie, queue->events, queue->capacity * sizeof(*events));
-    l->reserved_bytes += (capacity - queue->capacity) * sizeof(*events);
-    queue->events = events;
-    queue->capacity = capacity;
-    queue->head = 0;
+    if (count)
+        memcpy(events, queue->front, count * sizeof(*events));
+    queue_free(l, queue);
+    l->reserved_bytes += wanted * sizeof(*events);
+    *queue = (struct queue){events, events + count, events, events + wanted};
     return 0;
 }
 

@@ -24,8 +24,8 @@ static void grain_cancel(struct lineage *l, uint32_t call, uint32_t entity)
 }
 
 /* The bookkeeping of every way into SEALED. */
-static void grain_close(struct lineage *l, uint32_t call, uint32_t entity, struct entity *record,
-                        enum lineage_outcome outcome, uint32_t cause)
+static inline void grain_close(struct lineage *l, uint32_t call, uint32_t entity, struct entity *record,
+                               enum lineage_outcome outcome, uint32_t cause)
 {
     struct call_layout *c = &l->calls[call];
     struct grain_state *grain = grain_of(c, record);
@@ -41,7 +41,8 @@ static void grain_close(struct lineage *l, uint32_t call, uint32_t entity, struc
     c->counts.failed += outcome == LINEAGE_FAILED;
     if (c->group != NONE)
         group_at(l, call, record->parent)->unsealed--;
-    grain_finish(l, call, entity, record);
+    if (!grain->holds)
+        grain_finish(l, call, entity, record);
 }
 
 /* An Entity under a FAILED Expansion: all Items read SUPPRESSED, except what its own Grains failed. Nobody outside
@@ -52,7 +53,7 @@ static void entity_doom(struct lineage *l, uint32_t domain, uint32_t entity, uin
     if (record->doomed)
         return;
     record->doomed = true;
-    FOR_RANGE(l, l->domains[domain].calls, call)
+    FOR_RANGE(l->domains[domain].calls, call)
     {
         struct grain_state *grain = grain_of(&l->calls[call], record);
         if (grain->phase == GRAIN_READY)
@@ -65,7 +66,7 @@ static void entity_doom(struct lineage *l, uint32_t domain, uint32_t entity, uin
             grain->cause = cause;
         }
     }
-    FOR_RANGE(l, l->domains[domain].ports, port)
+    FOR_RANGE(l->domains[domain].ports, port)
     {
         const struct port_layout *p = &l->ports[port];
         uint8_t *item = item_of(p, record);
@@ -89,7 +90,7 @@ static void demand_broadcasts(struct lineage *l, uint32_t domain, uint32_t paren
             up = l->domains[up].parent;
         if (up != domain)
             continue;
-        FOR_RANGE(l, l->domains[i].broadcasts, broadcast)
+        FOR_RANGE(l->domains[i].broadcasts, broadcast)
         {
             const struct port_layout *p = &l->ports[broadcast];
             if (l->domains[p->from].depth > l->domains[base].depth)
@@ -110,7 +111,7 @@ static void group_check(struct lineage *l, uint32_t call, uint32_t parent)
     const struct expansion *expansion = expansion_at(l, domain, parent);
     for (uint32_t child = expansion->count ? expansion->first : NONE; child != NONE;
          child = entity_at(l, domain, child)->next) {
-        FOR_RANGE(l, l->calls[call].outputs, output)
+        FOR_RANGE(l->calls[call].outputs, output)
         {
             final_check(l, output, child);
         }
@@ -121,7 +122,7 @@ static void group_check(struct lineage *l, uint32_t call, uint32_t parent)
 static void expansions_follow(struct lineage *l, uint32_t call, uint32_t entity)
 {
     const struct grain_state *grain = grain_at(l, call, entity);
-    FOR_RANGE(l, l->calls[call].expansions, domain)
+    FOR_RANGE(l->calls[call].expansions, domain)
     {
         if (outcome_is_bad(grain_reads(grain))) {
             struct walk walk;
@@ -130,13 +131,13 @@ static void expansions_follow(struct lineage *l, uint32_t call, uint32_t entity)
                 entity_doom(l, walk.domain, walk.entity, grain->cause);
             demand_broadcasts(l, domain, entity);
         }
-        FOR_RANGE(l, l->domains[domain].gathers, gather)
+        FOR_RANGE(l->domains[domain].gathers, gather)
         {
             gather_evaluate(l, gather, entity);
         }
     }
     if (grain->phase == GRAIN_SEALED) {
-        FOR_RANGE(l, l->domains[l->calls[call].domain].groups, group)
+        FOR_RANGE(l->domains[l->calls[call].domain].groups, group)
         {
             if (l->domains[l->calls[group].domain].call == call)
                 group_check(l, group, entity);
@@ -149,7 +150,7 @@ void grain_seal(struct lineage *l, uint32_t call, uint32_t entity, struct entity
 {
     const struct call_layout *c = &l->calls[call];
     grain_close(l, call, entity, record, outcome, cause);
-    FOR_RANGE(l, c->outputs, output)
+    FOR_RANGE(c->outputs, output)
     {
         item_set(l, output, entity, record, outcome);
         final_check(l, output, entity);
@@ -162,7 +163,7 @@ void grain_seal(struct lineage *l, uint32_t call, uint32_t entity, struct entity
 
 static void grain_inputs_lost(struct lineage *l, uint32_t call, uint32_t entity)
 {
-    FOR_RANGE(l, l->calls[call].inputs, input)
+    FOR_RANGE(l->calls[call].inputs, input)
     {
         enum lineage_outcome outcome = item_outcome(l, input, entity);
         if (outcome == LINEAGE_UNRESOLVED || (l->ports[input].kind == PLAN_EXPAND && outcome == LINEAGE_PRESENT))
@@ -188,7 +189,7 @@ void grain_suppress(struct lineage *l, uint32_t call, uint32_t entity, uint32_t 
     c->counts.discarded += grain->outcome == LINEAGE_PRESENT;
     grain->outcome = LINEAGE_SUPPRESSED;
     grain->cause = cause;
-    FOR_RANGE(l, c->outputs, output)
+    FOR_RANGE(c->outputs, output)
     {
         item_set(l, output, entity, record, LINEAGE_SUPPRESSED);
     }
@@ -203,7 +204,7 @@ static void grain_shadow(struct lineage *l, uint32_t call, uint32_t entity, uint
     struct grain_state *grain = grain_of(c, record);
     grain->flags |= GRAIN_SHADOW;
     grain->cause = cause;
-    FOR_RANGE(l, c->outputs, output)
+    FOR_RANGE(c->outputs, output)
     {
         item_set(l, output, entity, record, LINEAGE_SUPPRESSED);
     }
@@ -235,7 +236,7 @@ void barrier_commit(struct lineage *l, uint32_t call, uint32_t entity, uint32_t 
 static void entity_stop(struct lineage *l, uint32_t domain, uint32_t entity, uint32_t cause)
 {
     struct entity *record = entity_at(l, domain, entity);
-    FOR_RANGE(l, l->domains[domain].calls, call)
+    FOR_RANGE(l->domains[domain].calls, call)
     {
         const struct grain_state *grain = grain_of(&l->calls[call], record);
         if (grain->phase == GRAIN_READY)
@@ -256,5 +257,7 @@ void root_fail(struct lineage *l, uint32_t root, uint32_t cause)
     struct walk walk;
     for (bool more = walk_start(l, &walk, 0, root, NONE); more; more = walk_next(l, &walk, NONE))
         entity_stop(l, walk.domain, walk.entity, cause);
-    l->queue.count = l->finals.count = l->demand.count = 0;
+    queue_clear(&l->queue);
+    queue_clear(&l->finals);
+    queue_clear(&l->demand);
 }

@@ -2,8 +2,8 @@
 /*
  * Inside lineage: how an Entity lies in memory, and the functions its files share.
  *
- * All state of one Entity is one record: a header, then what its Domain's layout says (values, expansions, Grains,
- * gathers, counters, one byte per Item). Records of a Domain lie in chunks of a fixed number, so a number finds its
+ * All state of one Entity is one record: a header, then what its Domain's layout says (Grains, counters, expansions,
+ * gathers, one byte per Item, values). Records of a Domain lie in chunks of a fixed number, so a number finds its
  * record with one shift, nothing moves, and freed numbers are used again, the last one first: it is still in a cache.
  *
  * Items change only upwards: unresolved -> PRESENT or DROPPED -> SUPPRESSED, or straight to FAILED or SUPPRESSED. A
@@ -15,6 +15,8 @@
  */
 #ifndef SRC_LINEAGE_STATE_H
 #define SRC_LINEAGE_STATE_H
+
+#include <string.h>
 
 #include "lineage/lineage.h"
 
@@ -71,6 +73,7 @@ struct group_state {
     uint32_t barrier; /* cause, or CAUSE_NONE */
 };
 
+/* Behind the header of the records of Domain 0. */
 struct root_state {
     uint64_t index, tag;
     uint32_t unsealed;
@@ -100,10 +103,12 @@ struct failure {
 /* Records of one size: number -> memory. The first member of a record is `uint32_t next`, by which free ones, and those
  * that are given back together, are chained. */
 struct pool {
-    uint8_t **chunks; /* POOL_CHUNK_RECORDS each */
+    /* Of every chunk of POOL_CHUNK_RECORDS the address that record 0 would have if it lay before them. */
+    uintptr_t *chunks;
     uint32_t stride;
-    uint32_t used; /* numbers ever given out */
-    uint32_t free; /* head of the free list */
+    uint32_t cleared; /* so many bytes of a record that is taken are zero */
+    uint32_t used;    /* numbers ever given out */
+    uint32_t free;    /* head of the free list */
     uint32_t live;
     uint32_t chunk_count, chunk_capacity;
 };
@@ -117,45 +122,50 @@ struct reader {
 };
 
 struct range {
-    uint32_t first, count; /* into layout.numbers */
+    uint32_t *numbers; /* among all of them in lineage.numbers */
+    uint32_t count;
 };
 
 struct port_layout {
+    const struct pool *records; /* of its Domain */
     enum plan_port_kind kind;
     uint32_t domain;
     uint32_t item;    /* offsets in the record; NONE: it has none */
     uint32_t value;   /* stored Ports */
     uint32_t gather;  /* struct gather_state */
-    uint32_t readers; /* counter in the record of `top`; NONE: kept until release */
+    uint32_t counter; /* of Grains that may still read it, in the record of `top`; NONE: kept until release */
     uint32_t top;     /* Domain */
+    uint32_t reader_count;
+    struct reader *readers; /* among all of them in lineage.readers */
     uint32_t
         hint; /* BROADCAST: in the record of `from`: the Entity below it before which nobody needs it, plus 1; or 0 */
     uint32_t source, members, mask, call;
-    uint32_t from;                       /* GATHER: Domain of the children; BROADCAST: Domain of the source */
-    uint32_t reader_first, reader_count; /* into layout.readers */
+    uint32_t gatherer; /* the gather that is all that reads it, or NONE */
+    uint32_t from;     /* GATHER: Domain of the children; BROADCAST: Domain of the source */
     bool live, output, tracked, partial, needs_final;
-    bool counted;       /* stored, and its readers are counted */
+    bool counted;       /* stored, and unused when its readers are finished */
     bool feeds_output;  /* an output derives from it ... */
     bool partial_above; /* ... and it from a partial gather, or is one: then its root's status may depend on it */
     bool kept;          /* a source that stays until its root is released */
 };
 
 struct call_layout {
+    const struct pool *records; /* of its Domain */
     uint32_t domain;
-    uint32_t grain;                           /* offset of struct grain_state */
-    uint32_t group;                           /* offset of struct group_state in the parent's record, or NONE */
+    uint32_t grain; /* offset of struct grain_state */
+    uint32_t group; /* offset of struct group_state in the parent's record, or NONE */
+    bool live, side_effect, may_fail_root, may_fail_group, needs_final;
+    bool group_observed;                      /* an output or side effect is reached without leaving the group */
     struct range inputs, outputs, expansions; /* Ports, Ports, Domains */
     struct range group_gathers;               /* gathers out of the group through which its Items are observed */
     struct range readings;                    /* stored Ports it counts as a reader of */
-    bool live, side_effect, may_fail_root, may_fail_group, needs_final;
-    bool group_observed; /* an output or side effect is reached without leaving the group */
     struct lineage_call_counts counts;
 };
 
 struct domain_layout {
+    struct pool pool;
     uint32_t parent, depth, call;
     uint32_t expansion;                        /* offset of struct expansion in the parent's record */
-    uint32_t root;                             /* offset of struct root_state, Domain 0 */
     struct range calls;                        /* live */
     struct range children;                     /* Domains */
     struct range ports;                        /* live, and all stored ones, by number */
@@ -167,7 +177,6 @@ struct domain_layout {
     uint32_t child_position;                   /* among the children of the parent */
     bool quiet;    /* a leaf whose values all have counted readers: when these are finished, every value was reported */
     bool observed; /* an output, a side effect or a Call that may fail the root in it or below */
-    struct pool pool;
     uint64_t entities;
 };
 
@@ -178,9 +187,10 @@ struct event {
     uint32_t port, entity, kind;
 };
 
+/* First in, first out; or a stack. The front moves back to the start of the memory when nothing is left. */
 struct queue {
-    struct event *events;
-    uint32_t capacity, head, count;
+    struct event *front, *end; /* the first, and behind the last */
+    struct event *events, *limit;
 };
 
 struct lineage {
@@ -217,10 +227,11 @@ struct lineage {
 
 /* memory.c */
 void *memory_take(struct lineage *l, size_t bytes);
-int pool_take(struct lineage *l, struct pool *pool, uint32_t *ret_number);
+void *pool_take_new(struct lineage *l, struct pool *pool, uint32_t *ret_number);
 void pool_give(struct pool *pool, uint32_t number);
 void pool_give_chain(struct pool *pool, uint32_t first, uint32_t last, uint32_t count);
 int queue_grow(struct lineage *l, struct queue *queue);
+void queue_free(struct lineage *l, struct queue *queue);
 char *text_take(struct lineage *l, uint32_t bytes);
 void text_give(struct lineage *l, char *text, uint32_t bytes);
 
@@ -237,11 +248,13 @@ void grain_finish(struct lineage *l, uint32_t call, uint32_t entity, struct enti
 void tree_release(struct lineage *l, uint32_t root);
 
 /* evaluate.c */
-void item_set(struct lineage *l, uint32_t port, uint32_t entity, struct entity *record, enum lineage_outcome outcome);
+void item_change(struct lineage *l, uint32_t port, uint32_t entity, struct entity *record,
+                 enum lineage_outcome outcome);
 void tracked_check(struct lineage *l, uint32_t port, uint32_t entity);
 void gather_evaluate(struct lineage *l, uint32_t port, uint32_t entity);
 void gather_suppress(struct lineage *l, uint32_t port, uint32_t entity);
 void broadcast_evaluate(struct lineage *l, uint32_t port, uint32_t entity);
+int changes_follow(struct lineage *l);
 int lineage_settle(struct lineage *l, uint32_t root);
 
 /* seal.c */
@@ -272,7 +285,31 @@ void port_value(const struct lineage *l, uint32_t port, uint32_t entity, const s
 
 static inline uint8_t *pool_at(const struct pool *pool, uint32_t number)
 {
-    return pool->chunks[number / POOL_CHUNK_RECORDS] + (size_t)(number % POOL_CHUNK_RECORDS) * pool->stride;
+    return (uint8_t *)(pool->chunks[number / POOL_CHUNK_RECORDS] + (uintptr_t)number * pool->stride);
+}
+
+static inline uint32_t *pool_next(const struct pool *pool, uint32_t number)
+{
+    return (uint32_t *)(void *)pool_at(pool, number);
+}
+
+/* NULL: no memory. */
+static inline void *pool_take(struct lineage *l, struct pool *pool, uint32_t *ret_number)
+{
+    uint32_t number = pool->free;
+    if (number == NONE)
+        return pool_take_new(l, pool, ret_number);
+    uint32_t *next = pool_next(pool, number);
+    pool->free = *next;
+    pool->live++;
+    *ret_number = number;
+    return memset(next, 0, pool->cleared);
+}
+
+/* The record of an Entity among those of its Domain. */
+static inline struct entity *entity_of(const struct pool *records, uint32_t entity)
+{
+    return (struct entity *)(void *)pool_at(records, entity);
 }
 
 static inline uint8_t *record_at(const struct lineage *l, uint32_t domain, uint32_t entity)
@@ -298,7 +335,7 @@ static inline uint8_t *item_of(const struct port_layout *p, const struct entity 
 static inline uint8_t *item_at(const struct lineage *l, uint32_t port, uint32_t entity)
 {
     const struct port_layout *p = &l->ports[port];
-    return item_of(p, entity_at(l, p->domain, entity));
+    return item_of(p, entity_of(p->records, entity));
 }
 
 static inline enum lineage_outcome outcome_of(const struct port_layout *p, const struct entity *record)
@@ -324,7 +361,7 @@ static inline struct grain_state *grain_of(const struct call_layout *c, const st
 static inline struct grain_state *grain_at(const struct lineage *l, uint32_t call, uint32_t entity)
 {
     const struct call_layout *c = &l->calls[call];
-    return grain_of(c, entity_at(l, c->domain, entity));
+    return grain_of(c, entity_of(c->records, entity));
 }
 
 /* What the outputs of a Grain read: a shadow reads SUPPRESSED while it still runs. */
@@ -343,7 +380,7 @@ static inline struct gather_state *gather_of(const struct port_layout *p, const 
 static inline struct gather_state *gather_at(const struct lineage *l, uint32_t port, uint32_t entity)
 {
     const struct port_layout *p = &l->ports[port];
-    return gather_of(p, entity_at(l, p->domain, entity));
+    return gather_of(p, entity_of(p->records, entity));
 }
 
 /* The Expansion into the child Domain `d` of the parent at hand. */
@@ -367,7 +404,7 @@ static inline struct group_state *group_at(const struct lineage *l, uint32_t cal
 
 static inline struct root_state *root_at(const struct lineage *l, uint32_t root)
 {
-    return (struct root_state *)(void *)(record_at(l, 0, root) + l->domains[0].root);
+    return (struct root_state *)(void *)(record_at(l, 0, root) + sizeof(struct entity));
 }
 
 static inline struct value_ref *value_of(const struct port_layout *p, const struct entity *record)
@@ -378,7 +415,7 @@ static inline struct value_ref *value_of(const struct port_layout *p, const stru
 static inline struct value_ref *value_at(const struct lineage *l, uint32_t port, uint32_t entity)
 {
     const struct port_layout *p = &l->ports[port];
-    return value_of(p, entity_at(l, p->domain, entity));
+    return value_of(p, entity_of(p->records, entity));
 }
 
 static inline struct failure *failure_at(const struct lineage *l, uint32_t cause)
@@ -406,9 +443,59 @@ static inline void final_check(struct lineage *l, uint32_t port, uint32_t entity
 /* When there is no memory for it, lineage_settle says so. */
 static inline void queue_push(struct lineage *l, struct queue *queue, uint32_t port, uint32_t entity, uint32_t kind)
 {
-    if (queue->count == queue->capacity && queue_grow(l, queue))
+    if (queue->end == queue->limit && queue_grow(l, queue))
         return;
-    queue->events[(queue->head + queue->count++) & (queue->capacity - 1)] = (struct event){port, entity, kind};
+    *queue->end++ = (struct event){port, entity, kind};
+}
+
+static inline bool queue_is_empty(const struct queue *queue)
+{
+    return queue->front == queue->end;
+}
+
+static inline void queue_clear(struct queue *queue)
+{
+    queue->front = queue->end = queue->events;
+}
+
+/* Of one that is not empty. */
+static inline struct event queue_pop(struct queue *queue)
+{
+    struct event event = *queue->front++;
+    if (queue->front == queue->end)
+        queue_clear(queue);
+    return event;
+}
+
+/* A child that is not the last one a gather waits for changes nothing there but the count. */
+static inline bool gather_counts_down(const struct lineage *l, const struct port_layout *p, const struct entity *child)
+{
+    if (p->gatherer == NONE)
+        return false;
+    const struct port_layout *gather = &l->ports[p->gatherer];
+    struct gather_state *state = gather_of(gather, entity_of(gather->records, child->parent));
+    if (state->left == 1)
+        return false;
+    state->left--;
+    return true;
+}
+
+/* What an Item reads from now on: everybody who reads it will hear of it. */
+static inline void item_set(struct lineage *l, uint32_t port, uint32_t entity, struct entity *record,
+                            enum lineage_outcome outcome)
+{
+    const struct port_layout *p = &l->ports[port];
+    uint8_t *item = item_of(p, record);
+    if ((*item & ITEM_OUTCOME) != LINEAGE_UNRESOLVED) {
+        item_change(l, port, entity, record, outcome);
+        return;
+    }
+    *item |= (uint8_t)outcome;
+    if (outcome_is_bad(outcome))
+        root_at(l, record->root)->trouble = true;
+    if (p->reader_count && (outcome_is_bad(outcome) || !gather_counts_down(l, p, record)))
+        queue_push(l, &l->queue, port, entity, EVENT_RESOLVED);
+    final_check(l, port, entity);
 }
 
 /* A walk over everything below (domain, entity), parents before children, ordinals in order. */
@@ -426,8 +513,8 @@ bool walk_next(const struct lineage *l, struct walk *walk, uint32_t only);
 uint32_t below_first(const struct lineage *l, uint32_t domain, uint32_t above, uint32_t entity);
 uint32_t below_next(const struct lineage *l, uint32_t domain, uint32_t above, uint32_t current);
 
-#define FOR_RANGE(l, range, name)                                                                                      \
-    for (uint32_t name##_i = 0, name;                                                                                  \
-         name##_i < (range).count && (name = (l)->numbers[(range).first + name##_i], true); name##_i++)
+#define FOR_RANGE(range, name)                                                                                         \
+    for (uint32_t name, *name##_at = (range).numbers, *name##_end = name##_at + (range).count;                         \
+         name##_at != name##_end && (name = *name##_at, true); name##_at++)
 
 #endif

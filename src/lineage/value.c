@@ -31,7 +31,7 @@ int lineage_input(const struct lineage *l, struct grain grain, uint32_t index, s
     const struct call_layout *c = &l->calls[grain.call];
     if (index >= c->inputs.count)
         return -EINVAL;
-    port_value(l, l->numbers[c->inputs.first + index], grain.entity, entity_at(l, c->domain, grain.entity), ret_value);
+    port_value(l, c->inputs.numbers[index], grain.entity, entity_of(c->records, grain.entity), ret_value);
     return 0;
 }
 
