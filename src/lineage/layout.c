@@ -9,7 +9,7 @@
 struct builder {
     struct lineage *l;
     uint32_t capacity, count; /* of l->numbers */
-    uint8_t *marks;           /* scratch, one per Port */
+    uint8_t *marks, *read;    /* scratch, one per Port */
     uint32_t *stack;          /* scratch, Ports */
     uint32_t stack_count;
 };
@@ -318,16 +318,46 @@ static void readings_mark(struct lineage *l, uint8_t *reading, uint32_t call, ui
         reading[l->domains[d].call] = 1;
 }
 
+/* A live Call sees values through this Port, or through what reads it. */
+static bool port_is_read(const struct builder *b, uint32_t port)
+{
+    const struct lineage *l = b->l;
+    const struct port_layout *p = &l->ports[port];
+    for (uint32_t r = 0; r < p->reader_count; r++) {
+        const struct reader *reader = &p->readers[r];
+        if (reader->kind == READ_CALL || (reader->kind != READ_EXPAND && b->read[reader->index]))
+            return true;
+    }
+    return p->kind == PLAN_EXPAND && b->read[p->source];
+}
+
+/* Of the marked Ports. */
+static void mark_read(struct builder *b)
+{
+    memset(b->read, 0, b->l->plan->port_count);
+    for (bool more = true; more;) {
+        more = false;
+        for (uint32_t i = b->stack_count; i-- > 0;) {
+            uint32_t port = b->stack[i];
+            if (b->read[port] || !port_is_read(b, port))
+                continue;
+            b->read[port] = 1;
+            more = true;
+        }
+    }
+}
+
 /* Who must be finished before the values of a stored Port are unused. False: an output shows them. */
 static bool readings_of(struct builder *b, uint32_t port, uint8_t *reading)
 {
     struct lineage *l = b->l;
     reach_structural(b, port);
+    mark_read(b);
     memset(reading, 0, l->plan->call_count);
     uint32_t top = l->ports[port].domain;
     for (uint32_t i = 0; i < b->stack_count; i++) {
         uint32_t domain = l->ports[b->stack[i]].domain;
-        if (l->domains[domain].depth < l->domains[top].depth)
+        if (b->read[b->stack[i]] && l->domains[domain].depth < l->domains[top].depth)
             top = domain;
         if (l->ports[b->stack[i]].output)
             return false;
@@ -516,8 +546,9 @@ int layout_make(struct lineage *l)
     if (make_tables(l))
         return -ENOMEM;
     b.marks = memory_take(l, l->plan->port_count + 1);
+    b.read = memory_take(l, l->plan->port_count + 1);
     b.stack = memory_take(l, (l->plan->port_count + 1) * sizeof(uint32_t));
-    if (!b.marks || !b.stack)
+    if (!b.marks || !b.read || !b.stack)
         return -ENOMEM;
     copy_ports(l);
     copy_calls(&b);
