@@ -284,8 +284,7 @@ static void entity_release(struct lineage *l, uint32_t domain, uint32_t entity)
     }
 }
 
-/* The first child Domain from number `position` on in which the Entity has children that must be looked at one by one.
- */
+/* The first child Domain from number `position` on with children of the Entity that must be looked at one by one. */
 static uint32_t child_to_release(const struct lineage *l, uint32_t domain, uint32_t entity, uint32_t position)
 {
     const struct range *children = &l->domains[domain].children;

@@ -318,7 +318,7 @@ static void readings_mark(struct lineage *l, uint8_t *reading, uint32_t call, ui
         reading[l->domains[d].call] = 1;
 }
 
-/* A live Call sees values through this Port, or through what reads it. */
+/* A live Call sees values through this Port, or through what takes them on from it. */
 static bool port_is_read(const struct builder *b, uint32_t port)
 {
     const struct lineage *l = b->l;
@@ -328,7 +328,7 @@ static bool port_is_read(const struct builder *b, uint32_t port)
         if (reader->kind == READ_CALL || (reader->kind != READ_EXPAND && b->read[reader->index]))
             return true;
     }
-    return p->kind == PLAN_EXPAND && b->read[p->source];
+    return false;
 }
 
 /* Of the marked Ports. */

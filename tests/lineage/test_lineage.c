@@ -368,6 +368,55 @@ static void test_values_live_while_they_can_be_read(void **state)
     bed_drop(&bed);
 }
 
+/* Nobody reads the list of the children, so each is over with its own readers, while its parent still runs. */
+static void test_a_child_is_unused_before_its_siblings(void **state)
+{
+    struct bed bed;
+    (void)state;
+    bed_make(&bed, pages);
+    admit(&bed, 1);
+    struct grain open = take(&bed, "open", 0);
+    lineage_hold(bed.lineage, open);
+    child(&bed, open, 0, 2);
+    child(&bed, open, 1, 4);
+    struct grain read = take(&bed, "read", 1);
+    lineage_hold(bed.lineage, read);
+    answer(&bed, read, 8);
+    assert_int_equal(bed.unused, 0);
+    lineage_release_hold(bed.lineage, read);
+    assert_int_equal(bed.unused, 4);
+    bed_drop(&bed);
+}
+
+static const char read_as_list[] = "sources: {s: {kind: i64}}\n"
+                                   "steps:\n"
+                                   "- {call: open, op: range, in: [s], out: [g]}\n"
+                                   "- {expand: [g], as: [page]}\n"
+                                   "- {call: read, op: neg, in: [page], out: [text]}\n"
+                                   "- {gather: [text], as: [texts]}\n"
+                                   "- {call: join, op: sum, in: [texts], out: [result]}\n"
+                                   "- {call: count, op: sum, in: [g], out: [total]}\n"
+                                   "outputs: [result, total]\n";
+
+static void test_children_stay_while_their_list_can_be_read(void **state)
+{
+    struct bed bed;
+    (void)state;
+    bed_make(&bed, read_as_list);
+    admit(&bed, 1);
+    struct grain open = take(&bed, "open", 0);
+    lineage_hold(bed.lineage, open);
+    child(&bed, open, 0, 2);
+    answer(&bed, open, 0);
+    lineage_release_hold(bed.lineage, open);
+    struct grain read = take(&bed, "read", 0), count = take(&bed, "count", 0);
+    answer(&bed, read, 4);
+    assert_int_equal(bed.unused, 1);
+    answer(&bed, count, 8);
+    assert_int_equal(bed.unused, 1 | 2);
+    bed_drop(&bed);
+}
+
 /* Four siblings: PRESENT, RUNNING, READY and the culprit. */
 static void test_a_barrier_is_accounted_for(void **state)
 {
@@ -711,6 +760,8 @@ int main(void)
         cmocka_unit_test(test_children_run_before_their_parent_ends),
         cmocka_unit_test(test_an_ordinal_keeps_its_first_value),
         cmocka_unit_test(test_values_live_while_they_can_be_read),
+        cmocka_unit_test(test_a_child_is_unused_before_its_siblings),
+        cmocka_unit_test(test_children_stay_while_their_list_can_be_read),
         cmocka_unit_test(test_a_barrier_is_accounted_for),
         cmocka_unit_test(test_a_wider_failure_than_stated_is_a_breach),
         cmocka_unit_test(test_a_root_can_be_cancelled),
