@@ -3,13 +3,19 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "engine/shard.h"
 #include "engine/watch.h"
 
-enum { BLOCK_BYTES = 512 }; /* of st_blocks */
+enum {
+    BLOCK_BYTES = 512, /* of st_blocks */
+    LINE_BYTES = 64,
+    TABLE_BYTES = 1024,    /* from here on what is allocated is a table of records, and begins with a cache line */
+    LARGE_BYTES = 2 << 20, /* and from here on with a huge page */
+};
 
 static void raise_to(_Atomic uint64_t *peak, uint64_t bytes)
 {
@@ -47,9 +53,19 @@ uint64_t memory_peak(const struct memory_count *count)
     return atomic_load_explicit(&count->peak, memory_order_relaxed);
 }
 
+static void *table_allocate(size_t bytes)
+{
+    void *memory = NULL;
+    if (posix_memalign(&memory, bytes < LARGE_BYTES ? LINE_BYTES : LARGE_BYTES, bytes) != 0)
+        return NULL;
+    if (bytes >= LARGE_BYTES)
+        (void)madvise(memory, bytes, MADV_HUGEPAGE); /* a hint: records of one batch lie on few pages */
+    return memory;
+}
+
 static void *counted_allocate(void *cookie, size_t bytes)
 {
-    void *memory = malloc(bytes);
+    void *memory = bytes < TABLE_BYTES ? malloc(bytes) : table_allocate(bytes);
     if (memory)
         memory_add(cookie, bytes);
     return memory;

@@ -5,30 +5,18 @@
 #include <errno.h>
 #include <string.h>
 
-enum { FIRST_BLOCK_ROWS = 64 };
-
-static uint32_t block_of(uint32_t entity)
-{
-    return 25u - (uint32_t)__builtin_clz(entity + FIRST_BLOCK_ROWS);
-}
-
 static size_t block_bytes(uint32_t block)
 {
-    return ((size_t)FIRST_BLOCK_ROWS << block) * sizeof(struct row);
+    return ((size_t)ROWS_FIRST_BLOCK << block) * sizeof(struct row);
 }
 
-struct row *row_at(struct sched *sched, uint32_t call, uint32_t entity)
+bool rows_make_block(struct sched *sched, uint32_t call, uint32_t block)
 {
     struct call_queues *queues = &sched->calls[call];
-    uint32_t block = block_of(entity);
-    if (!queues->blocks[block]) {
-        queues->blocks[block] = sched->memory.allocate(sched->memory.cookie, block_bytes(block));
-        if (!queues->blocks[block])
-            return NULL;
+    queues->blocks[block] = sched->memory.allocate(sched->memory.cookie, block_bytes(block));
+    if (queues->blocks[block])
         memset(queues->blocks[block], 0, block_bytes(block));
-    }
-    struct row *rows = (struct row *)(void *)queues->blocks[block];
-    return &rows[entity + FIRST_BLOCK_ROWS - ((uint32_t)FIRST_BLOCK_ROWS << block)];
+    return queues->blocks[block] != NULL;
 }
 
 static struct row_list *list_of(struct sched *sched, uint32_t call, const struct row *row)

@@ -9,21 +9,29 @@
 #include "sched/sched.h"
 
 #define NOBODY UINT32_MAX
+#define ROWS_FIRST_BLOCK 64u
 
 enum row_place { ROW_NOWHERE, ROW_RETRY, ROW_READY, ROW_ASIDE, ROW_ISOLATION, ROW_OUT };
 
+/* Two to a cache line: a row is looked at when it becomes READY, when it goes out and when it is done, each time cold.
+ */
 struct row {
-    uint64_t due_us; /* ROW_RETRY */
+    union {
+        uint64_t due_us; /* ROW_RETRY, in which nothing is to run apart */
+        struct {
+            uint32_t batch; /* ROW_ISOLATION */
+            uint16_t home;  /* `alone`: the worker that died over it */
+        };
+    };
     uint32_t previous, next;
     uint32_t attempt;
-    uint32_t batch; /* ROW_ISOLATION */
     uint32_t root;  /* 1 + the root whose share it counts in; 0: none */
     uint32_t claim; /* the caller's */
+    uint16_t lane;  /* of its Call's READY rows; kept while it is out */
     uint8_t place;
-    bool alone;    /* was, or is to be, run alone in a fresh worker after a crash that may not be its own */
-    uint16_t home; /* then: the worker that died over it */
-    uint16_t lane; /* of its Call's READY rows; kept while it is out */
+    bool alone; /* was, or is to be, run alone in a fresh worker after a crash that may not be its own */
 };
+static_assert(sizeof(struct row) == 32, "half a cache line");
 
 struct row_list {
     uint32_t first, last, count;
@@ -81,8 +89,17 @@ struct sched {
     struct bulk bulk;
 };
 
+bool rows_make_block(struct sched *sched, uint32_t call, uint32_t block);
 /* NULL only when the row's block cannot be allocated; a row once seen is always found. */
-struct row *row_at(struct sched *sched, uint32_t call, uint32_t entity);
+static inline struct row *row_at(struct sched *sched, uint32_t call, uint32_t entity)
+{
+    uint32_t block = 25u - (uint32_t)__builtin_clz(entity + ROWS_FIRST_BLOCK);
+    uint8_t *const *of_block = &sched->calls[call].blocks[block];
+    if (__builtin_expect(!*of_block, 0) && !rows_make_block(sched, call, block))
+        return NULL;
+    struct row *rows = (struct row *)(void *)*of_block;
+    return &rows[entity + ROWS_FIRST_BLOCK - (ROWS_FIRST_BLOCK << block)];
+}
 static inline void row_reset(struct row *row)
 {
     assert(row->place == ROW_NOWHERE);
