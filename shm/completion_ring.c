@@ -293,7 +293,16 @@ int completion_read(struct completion_reader *reader, struct completion *ret_rec
         return status;
     assert(header.length_bytes < reader->copy_bytes);
     memcpy(reader->copy, payload, header.length_bytes);
+    reader->last_bytes = header.length_bytes;
     status = parse(reader, &header, ret_record);
     reader->broken = status != 0;
     return status;
+}
+
+uint32_t completion_ahead(const struct completion_reader *reader, uint32_t records)
+{
+    const struct completion_head *head = NULL;
+    if (reader->last_bytes >= sizeof(*head))
+        head = spsc_ahead(&reader->ring, reader->last_bytes, records);
+    return head ? __atomic_load_n(&head->grain, __ATOMIC_RELAXED) : COMPLETION_NO_GRAIN;
 }

@@ -83,6 +83,7 @@ struct completion_reader {
     struct spsc_reader ring;
     void *copy; /* of the record at hand; the shard's own memory */
     uint32_t copy_bytes;
+    uint32_t last_bytes; /* of the record at hand */
     bool broken;
 };
 
@@ -95,5 +96,10 @@ void completion_reader_close(struct completion_reader *reader);
  * worker's event count when it may be waiting for room.
  */
 int completion_read(struct completion_reader *reader, struct completion *ret_record);
+
+/* The grain of the record that comes `records` after the next, or COMPLETION_NO_GRAIN. A guess (it takes those in
+ * between to be as long as the last one read) from memory that the worker writes: good for nothing but fetching what
+ * the record will need. */
+uint32_t completion_ahead(const struct completion_reader *reader, uint32_t records);
 
 #endif

@@ -106,7 +106,7 @@ void dispatch_write(const struct dispatch_table *table, const struct dispatch *d
 /* Any: look at g without having claimed it. -ERANGE: g is out of bounds. */
 int dispatch_peek(const struct dispatch_table *table, uint32_t grain, struct dispatch_peek *ret_peek);
 
-/* Any: g will be copied soon. What cannot be is passed over. */
+/* Any: g will be copied, or described, soon. What cannot be is passed over. */
 void dispatch_prefetch(const struct dispatch_table *table, uint32_t grain);
 
 /* Worker, C2: copy the descriptor of a claimed g; what it does not use (inputs and Coordinate beyond its counts, or all

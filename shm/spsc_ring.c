@@ -151,6 +151,15 @@ bool spsc_pending(struct spsc_reader *reader)
     return reader->broken || reader->position != reader->write_seen || look_at_index(reader) || reader->broken;
 }
 
+const void *spsc_ahead(const struct spsc_reader *reader, uint32_t length_bytes, uint32_t records)
+{
+    uint64_t bytes = record_bytes(length_bytes), position = reader->position + records * bytes;
+    bool whole = bytes <= bytes_to_end(&reader->ring, position); /* else a filler stands there */
+    if (position + bytes > reader->write_seen || !whole)
+        return NULL;
+    return data_at(&reader->ring, position) + sizeof(struct spsc_header);
+}
+
 void spsc_release(struct spsc_reader *reader)
 {
     if (reader->released == reader->position)

@@ -86,6 +86,13 @@ int spsc_next(struct spsc_reader *reader, struct spsc_header *ret_header, const 
 /* Whether there is a record or a broken ring to look at: the look before parking. */
 bool spsc_pending(struct spsc_reader *reader);
 
+/*
+ * Where the payload of a record lies that comes `records` after the next, if all of these have payloads of
+ * `length_bytes`. NULL: not yet committed when the writer's index was last looked at. A hint: they may be of other
+ * lengths, and what stands there may be no record. Good for fetching what will be read soon.
+ */
+const void *spsc_ahead(const struct spsc_reader *reader, uint32_t length_bytes, uint32_t records);
+
 /* Give the room of everything that was read back to the writer. Once per batch. */
 void spsc_release(struct spsc_reader *reader);
 

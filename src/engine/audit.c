@@ -63,44 +63,64 @@ static uint64_t worker_waited_ns(const struct shard *shard, uint32_t worker)
     return atomic_load_explicit(&shard->run->workers[worker].waited_ns, memory_order_relaxed);
 }
 
-static bool over(const struct shard *shard, const struct slot *slot, uint64_t now_ns)
+/* What one look at everything finds. */
+struct look {
+    struct shard *shard;
+    uint64_t now_ns, longest_ns; /* longest_bound */
+};
+
+/* What this audit and those before it saw of a row; at first nothing. */
+static struct seen *seen_of(struct shard *shard, struct slot *slot)
 {
-    uint64_t waited_ns = slot->seen.place == SEEN_RUNNING ? worker_waited_ns(shard, slot->seen.worker) : 0;
-    waited_ns -= waited_ns < slot->seen.waited_ns ? waited_ns : slot->seen.waited_ns;
-    return watch_own_ns(now_ns - slot->seen.since_ns, waited_ns) > row_bound(shard, slot->grain.call);
+    struct seen *seen = &shard->seen[slot - shard->slots];
+    if (!slot->audited)
+        *seen = (struct seen){0};
+    slot->audited = true;
+    return seen;
 }
 
-static void see(struct slot *slot, enum seen_place place, uint32_t worker, uint32_t generation, uint64_t now_ns)
+static bool over(struct shard *shard, struct slot *slot, uint64_t now_ns)
 {
-    if (slot->seen.place != place || slot->seen.since_ns == 0)
-        slot->seen.since_ns = now_ns;
-    slot->seen.place = place;
-    slot->seen.worker = worker;
-    slot->seen.generation = generation;
-    slot->seen.missing = false;
+    const struct seen *seen = seen_of(shard, slot);
+    uint64_t waited_ns = slot->seen_place == SEEN_RUNNING ? worker_waited_ns(shard, slot->seen_worker) : 0;
+    waited_ns -= waited_ns < seen->waited_ns ? waited_ns : seen->waited_ns;
+    return watch_own_ns(now_ns - seen->since_ns, waited_ns) > row_bound(shard, slot->grain.call);
+}
+
+static struct seen *see(const struct look *look, struct slot *slot, enum seen_place place, uint32_t worker,
+                        uint32_t generation)
+{
+    struct seen *seen = seen_of(look->shard, slot);
+    if (slot->seen_place != place || seen->since_ns == 0)
+        seen->since_ns = look->now_ns;
+    slot->seen_place = (uint8_t)(place & 7);
+    slot->seen_worker = (uint16_t)worker;
+    slot->seen_generation = generation;
+    seen->missing = false;
+    return seen;
+}
+
+void audit_restart(struct shard *shard, const struct slot *slot)
+{
+    if (slot->audited)
+        shard->seen[slot - shard->slots].since_ns = 0;
 }
 
 bool audit_seen_with(const struct shard *shard, const struct slot *slot, uint32_t worker)
 {
-    return (slot->seen.place == SEEN_CLAIMED || slot->seen.place == SEEN_RUNNING) && slot->seen.worker == worker &&
-           slot->seen.generation == shard->links[worker].generation;
+    return (slot->seen_place == SEEN_CLAIMED || slot->seen_place == SEEN_RUNNING) && slot->seen_worker == worker &&
+           slot->seen_generation == shard->links[worker].generation;
 }
 
 /* Some process other than `worker` that still lives was seen with the row: it cannot have gone from one to the other.
  */
 bool audit_seen_elsewhere(const struct shard *shard, const struct slot *slot, uint32_t worker)
 {
-    return slot->seen.worker != worker && shard->links[slot->seen.worker].attached &&
-           audit_seen_with(shard, slot, slot->seen.worker);
+    return slot->seen_worker != worker && shard->links[slot->seen_worker].attached &&
+           audit_seen_with(shard, slot, slot->seen_worker);
 }
 
 /* ---- what the pages say ---- */
-
-/* What one look at everything finds. */
-struct look {
-    struct shard *shard;
-    uint64_t now_ns, longest_ns; /* longest_bound */
-};
 
 /* Whether a page row is one that is out: of this shard, or by the descriptor of another. */
 static bool is_ours(struct shard *shard, const struct claim_row *row)
@@ -148,14 +168,15 @@ static void see_row(struct look *look, uint32_t worker, const struct claim_row *
         rebuild_want(shard, pool_of(shard, slot), "two claim pages name one row");
         return;
     }
-    slot->seen.audit = shard->audits;
-    see(slot, row->state == CLAIM_RUNNING ? SEEN_RUNNING : SEEN_CLAIMED, worker, link->generation, look->now_ns);
+    enum seen_place place = row->state == CLAIM_RUNNING ? SEEN_RUNNING : SEEN_CLAIMED;
+    struct seen *seen = see(look, slot, place, worker, link->generation);
+    seen->audit = shard->audits;
     if (row->state != CLAIM_RUNNING)
         return;
     if (row->blocked && may_wait(shard, worker))
-        slot->seen.since_ns = look->now_ns;
-    if (slot->seen.since_ns == look->now_ns)
-        slot->seen.waited_ns = worker_waited_ns(shard, worker);
+        seen->since_ns = look->now_ns;
+    if (seen->since_ns == look->now_ns)
+        seen->waited_ns = worker_waited_ns(shard, worker);
     else if (over(shard, slot, look->now_ns))
         supervisor_time_out(shard->run->supervisor, worker, link->generation, row->grain, row->number,
                             run_timeout_ms(shard->run, &shard->plan->calls[slot->grain.call]));
@@ -208,10 +229,11 @@ static void see_missing(struct shard *shard, struct slot *slot)
 {
     if (!is_lost(shard, slot))
         return;
-    if (slot->seen.missing)
+    struct seen *seen = seen_of(shard, slot);
+    if (seen->missing)
         rebuild_want(shard, pool_of(shard, slot), "a row that was offered is nowhere");
     else
-        slot->seen.missing = true;
+        seen->missing = true;
 }
 
 static void see_slot(struct look *look, struct slot *slot)
@@ -219,15 +241,15 @@ static void see_slot(struct look *look, struct slot *slot)
     struct shard *shard = look->shard;
     switch (slot_in_ring(shard, slot)) {
     case READY_WAITING:
-        see(slot, SEEN_WAITING, 0, 0, look->now_ns);
+        see(look, slot, SEEN_WAITING, 0, 0);
         break;
     case READY_TAKEN:
-        see(slot, SEEN_TAKEN, 0, 0, look->now_ns);
+        see(look, slot, SEEN_TAKEN, 0, 0);
         if (over(shard, slot, look->now_ns))
             rebuild_want(shard, pool_of(shard, slot), "a row stays half claimed");
         break;
     default:
-        if (slot->seen.audit != shard->audits)
+        if (seen_of(shard, slot)->audit != shard->audits)
             see_missing(shard, slot);
         break;
     }
@@ -246,11 +268,11 @@ static bool stands_free(const struct look *look, const struct slot *slot, uint32
 }
 
 /* A spoiled head hides rows; who does not take them when they are shown is ended. */
-static void judge_waiting(struct look *look, const struct slot *slot)
+static void judge_waiting(struct look *look, struct slot *slot)
 {
     struct shard *shard = look->shard;
     const struct sheaf_run *run = shard->run;
-    uint64_t waits_ns = look->now_ns - slot->seen.since_ns;
+    uint64_t waits_ns = look->now_ns - seen_of(shard, slot)->since_ns;
     uint32_t pool = pool_of(shard, slot);
     for (uint32_t i = 0; i < run->pool_count[pool]; i++) {
         uint32_t worker = run->pool_first[pool] + i;
@@ -264,13 +286,13 @@ static void judge_waiting(struct look *look, const struct slot *slot)
 static void judge(struct look *look, struct slot *slot)
 {
     struct shard *shard = look->shard;
-    uint32_t worker = slot->seen.worker;
+    uint32_t worker = slot->seen_worker;
     const struct link *link = &shard->links[worker];
-    if (slot->seen.place == SEEN_WAITING && batching_holds(shard, slot))
-        slot->seen.since_ns = look->now_ns; /* nobody is to take it yet */
-    else if (slot->seen.place == SEEN_WAITING)
+    if (slot->seen_place == SEEN_WAITING && batching_holds(shard, slot))
+        seen_of(shard, slot)->since_ns = look->now_ns; /* nobody is to take it yet */
+    else if (slot->seen_place == SEEN_WAITING)
         judge_waiting(look, slot);
-    else if (slot->seen.place == SEEN_CLAIMED && audit_seen_with(shard, slot, worker) && link->stuck_since_ns != 0 &&
+    else if (slot->seen_place == SEEN_CLAIMED && audit_seen_with(shard, slot, worker) && link->stuck_since_ns != 0 &&
              look->now_ns - link->stuck_since_ns > look->longest_ns)
         supervisor_end_stuck(shard->run->supervisor, worker, link->generation);
 }

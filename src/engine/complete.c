@@ -298,8 +298,8 @@ static void take_child(struct shard *shard, uint32_t worker, struct slot *slot, 
     const struct sheaf_plan *plan = shard->plan;
     const struct plan_call *call = &plan->calls[slot->grain.call];
     if (record->ordinal > UINT32_MAX - 1)
-        return;              /* no row has that many children: its answer will be a broken contract */
-    slot->seen.since_ns = 0; /* its deadline starts again */
+        return; /* no row has that many children: its answer will be a broken contract */
+    audit_restart(shard, slot);
     sched_child(shard->sched, lineage_root_of(shard->lineage, slot->grain));
     batching_child(shard, slot);
     sched_opened_by(shard->sched, lineage_root_of(shard->lineage, slot->grain), worker);
@@ -325,6 +325,7 @@ static void take_child(struct shard *shard, uint32_t worker, struct slot *slot, 
         int result = lineage_child(shard->lineage, slot->grain, e, (uint32_t)record->ordinal, refs);
         if (result < 0 && result != -EINVAL)
             shard_fail(shard, result, "recording a child");
+        lineage_prefetch_child(shard->lineage, slot->grain.call, e);
     }
 }
 
@@ -559,6 +560,8 @@ static uint32_t drain(struct shard *shard, uint32_t worker)
     uint32_t taken = 0;
     int result;
     while ((result = completion_read(&link->completions, &record)) == 0) {
+        slot_prefetch(shard, completion_ahead(&link->completions, 1));
+        slot_prefetch_row(shard, completion_ahead(&link->completions, 0));
         take_record(shard, worker, &record);
         taken++;
     }

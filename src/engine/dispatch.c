@@ -62,6 +62,15 @@ int dispatch_commit_slots(struct shard *shard)
     return result;
 }
 
+/* The one that is taken next. */
+static void prefetch_free_slot(const struct shard *shard)
+{
+    if (shard->free_slot >= shard->slots_real)
+        return;
+    __builtin_prefetch(&shard->slots[shard->free_slot], 1);
+    dispatch_prefetch(&shard->board.dispatches, shard->slot_first + shard->free_slot);
+}
+
 static struct slot *slot_take(struct shard *shard, struct grain grain)
 {
     if (shard->free_slot == UINT32_MAX || (shard->free_slot >= shard->slots_real && dispatch_commit_slots(shard) < 0))
@@ -72,12 +81,8 @@ static struct slot *slot_take(struct shard *shard, struct grain grain)
     shard->slot_used++;
     shard->live_of_call[grain.call]++;
     assert(!slot->live && !slot->built);
-    slot->live = true;
-    slot->recalled = false;
-    slot->unwanted = slot->started = slot->single = slot->alone = false;
-    slot->seen = (struct seen){0};
-    slot->grain = grain;
-    slot->number = dispatch_next_number(slot->number);
+    *slot = (struct slot){.number = dispatch_next_number(slot->number), .grain = grain, .live = true};
+    prefetch_free_slot(shard);
     return slot;
 }
 
@@ -87,6 +92,24 @@ struct slot *slot_find(struct shard *shard, uint32_t number_of_slot, uint64_t nu
         return NULL;
     struct slot *slot = &shard->slots[number_of_slot - shard->slot_first];
     return slot->live && slot->number == number ? slot : NULL;
+}
+
+void slot_prefetch(const struct shard *shard, uint32_t number_of_slot)
+{
+    if (number_of_slot - shard->slot_first < shard->slot_count)
+        __builtin_prefetch(&shard->slots[number_of_slot - shard->slot_first], 1);
+}
+
+void slot_prefetch_row(struct shard *shard, uint32_t number_of_slot)
+{
+    if (number_of_slot - shard->slot_first >= shard->slot_count)
+        return;
+    const struct slot *slot = &shard->slots[number_of_slot - shard->slot_first];
+    if (!slot->live)
+        return;
+    ready_ring_prefetch(ring_of(shard, slot->grain.call, slot->ring), slot->position);
+    sched_prefetch(shard->sched, slot->grain);
+    lineage_prefetch(shard->lineage, slot->grain);
 }
 
 void slot_release_keeping_hold(struct shard *shard, struct slot *slot)
@@ -99,7 +122,7 @@ void slot_release_keeping_hold(struct shard *shard, struct slot *slot)
     slot->homed = false;
     built_free(shard, slot->built);
     slot->built = NULL;
-    reserve_end(shard, &slot->reserved);
+    reserve_end(shard, &(struct reservation){slot->reserved_bytes, slot->reserved_alone});
     /* A Grain that is pushed again while an unwanted claim of it lives has a newer slot: leave that one known. */
     uint32_t index = (uint32_t)(slot - shard->slots);
     if (sched_claim(shard->sched, slot->grain) == 1 + index)
@@ -179,30 +202,39 @@ static int describe_overflow(struct shard *shard, struct slot *slot, struct disp
     return 0;
 }
 
+/* All that comes before Coordinate and inputs. */
+static void describe_head(const struct shard *shard, const struct slot *slot, const struct sched_row *row,
+                          struct dispatch *dispatch)
+{
+    const struct plan_call *call = &shard->plan->calls[slot->grain.call];
+    dispatch->number = slot->number;
+    dispatch->key = lineage_entity_key(shard->lineage, call->domain, slot->grain.entity);
+    dispatch->parent_key = lineage_parent_key(shard->lineage, call->domain, slot->grain.entity);
+    dispatch->grain = slot_number(shard, slot);
+    dispatch->call = slot->grain.call;
+    dispatch->attempt = row->attempt;
+    if (!row->fresh_worker)
+        dispatch->home = hold_home(shard, row, dispatch->key, dispatch->parent_key);
+    else
+        dispatch->home = shard->links[row->home].retired ? DISPATCH_HOME_ANY : row->home;
+    dispatch->input_count = call->input_count;
+    dispatch->depth = (uint16_t)shard->plan->domains[call->domain].depth;
+    dispatch->flags = row->fresh_worker ? DISPATCH_ALONE : 0;
+    dispatch->batch = row->batch;
+    dispatch->timeout_ns = row_timeout_ns(shard, call);
+}
+
 static int describe(struct shard *shard, struct slot *slot, const struct sched_row *row)
 {
     const struct plan_call *call = &shard->plan->calls[slot->grain.call];
     uint32_t depth = shard->plan->domains[call->domain].depth;
-    uint64_t key = lineage_entity_key(shard->lineage, call->domain, slot->grain.entity);
-    uint64_t parent_key = lineage_parent_key(shard->lineage, call->domain, slot->grain.entity);
-    struct dispatch dispatch = {
-        .number = slot->number,
-        .key = key,
-        .parent_key = parent_key,
-        .grain = slot_number(shard, slot),
-        .call = slot->grain.call,
-        .attempt = row->attempt,
-        .home = !row->fresh_worker                ? hold_home(shard, row, key, parent_key)
-                : shard->links[row->home].retired ? DISPATCH_HOME_ANY
-                                                  : row->home,
-        .input_count = call->input_count,
-        .depth = (uint16_t)depth,
-        .flags = row->fresh_worker ? DISPATCH_ALONE : 0,
-        .batch = row->batch,
-        .timeout_ns = row_timeout_ns(shard, call),
-    };
+    bool overflows = depth > DISPATCH_DEPTH_INLINE || call->input_count > DISPATCH_INPUTS_INLINE;
+    struct dispatch
+        dispatch; /* nothing is read of what it does not use: to clear it all would cost as much as the rest */
+    memset(&dispatch, 0, offsetof(struct dispatch, coordinate));
+    describe_head(shard, slot, row, &dispatch);
     int result = 0;
-    if (depth > DISPATCH_DEPTH_INLINE || call->input_count > DISPATCH_INPUTS_INLINE) {
+    if (overflows) {
         result = describe_overflow(shard, slot, &dispatch, depth);
     } else {
         write_coordinate(shard, slot->grain, dispatch.coordinate, depth);
@@ -242,7 +274,8 @@ static int offer(struct shard *shard, const struct sched_row *row, bool single)
         sched_requeue_uncharged(shard->sched, row->grain);
         return -EAGAIN;
     }
-    slot->reserved = reserved;
+    slot->reserved_bytes = reserved.bytes;
+    slot->reserved_alone = reserved.alone;
     if (shard->plan->calls[row->grain.call].domain == 0)
         admit_begun(shard, root_of(shard, lineage_root_of(shard->lineage, row->grain)));
     lineage_hold(shard->lineage, row->grain);
@@ -295,6 +328,8 @@ static uint32_t offer_call(struct shard *shard, uint32_t call, uint64_t now_us)
     struct sched_row row;
     bool in_batch = false; /* the rows of an isolation batch go out together, whatever the bound says */
     while ((in_batch || shard->live_of_call[call] < most) && next_row(shard, call, now_us, &row)) {
+        if (row.follower != LINEAGE_NOBODY)
+            lineage_prefetch(shard->lineage, (struct grain){call, row.follower});
         int result = offer(shard, &row, row.queue == SCHED_ISOLATION && row.batch_left == 0 && !in_batch);
         if (result == -EAGAIN)
             break;

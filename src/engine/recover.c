@@ -283,10 +283,10 @@ static bool sweep_seen(struct recovery *recovery)
         struct slot *slot = &shard->slots[i];
         if (!slot->live || !audit_seen_with(shard, slot, recovery->death->worker))
             continue;
-        struct claim_row row = {.state = slot->seen.place == SEEN_RUNNING ? CLAIM_RUNNING : CLAIM_CLAIMED,
+        struct claim_row row = {.state = slot->seen_place == SEEN_RUNNING ? CLAIM_RUNNING : CLAIM_CLAIMED,
                                 .grain = shard->slot_first + i,
                                 .number = slot->number,
-                                .since_ns = slot->seen.since_ns};
+                                .since_ns = shard->seen[i].since_ns};
         const struct plan_call *call = &shard->plan->calls[slot->grain.call];
         if (guilty_count < CLAIM_ROWS_MAX && is_guilty(recovery->death, call, &row))
             guilty[guilty_count++] = row;

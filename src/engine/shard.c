@@ -318,7 +318,8 @@ static int order_calls(struct shard *shard)
 static int create_tables(struct shard *shard)
 {
     uint32_t calls = shard->plan->call_count + 1; /* calloc of nothing may be NULL */
-    shard->slots = calloc(shard->slot_count, sizeof *shard->slots);
+    shard->slots = aligned_alloc(sizeof *shard->slots, shard->slot_count * sizeof *shard->slots);
+    shard->seen = calloc(shard->slot_count, sizeof *shard->seen);
     shard->live_of_call = calloc(calls, sizeof *shard->live_of_call);
     shard->live_max = calloc(calls, sizeof *shard->live_max);
     shard->counts = calloc(calls, sizeof *shard->counts);
@@ -327,11 +328,11 @@ static int create_tables(struct shard *shard)
     shard->unhold = calloc(shard->slot_count, sizeof *shard->unhold);
     shard->unhold_capacity = shard->slot_count;
     shard->raised = raised_create();
-    if (!shard->slots || !shard->live_of_call || !shard->live_max || !shard->counts || !shard->pools || !shard->links ||
-        !shard->unhold || !shard->raised)
+    if (!shard->slots || !shard->seen || !shard->live_of_call || !shard->live_max || !shard->counts || !shard->pools ||
+        !shard->links || !shard->unhold || !shard->raised)
         return -ENOMEM;
     for (uint32_t i = 0; i < shard->slot_count; i++)
-        shard->slots[i].next_free = i + 1 < shard->slot_count ? i + 1 : UINT32_MAX;
+        shard->slots[i] = (struct slot){.next_free = i + 1 < shard->slot_count ? i + 1 : UINT32_MAX};
     limit_offers(shard);
     return order_calls(shard);
 }
@@ -445,6 +446,7 @@ static void free_slots(struct shard *shard)
         }
     }
     free(shard->slots);
+    free(shard->seen);
 }
 
 void shard_destroy(struct shard *shard)

@@ -47,16 +47,13 @@ struct built {
     uint64_t offset, bytes;
 };
 
-enum seen_place { SEEN_NOWHERE, SEEN_WAITING, SEEN_TAKEN, SEEN_CLAIMED, SEEN_RUNNING };
-
 /* Where the engine itself last saw a row, and since when by its own clock. */
+enum seen_place { SEEN_NOWHERE, SEEN_WAITING, SEEN_TAKEN, SEEN_CLAIMED, SEEN_RUNNING };
 struct seen {
-    uint64_t since_ns;           /* 0: from the next look on */
-    uint64_t waited_ns;          /* by then, of the worker for a core */
-    uint32_t worker, generation; /* CLAIMED, RUNNING: whose page names it */
-    uint32_t audit;              /* number of the look */
-    uint8_t place;               /* enum seen_place */
-    bool missing;                /* it was nowhere */
+    uint64_t since_ns;  /* 0: from the next look on */
+    uint64_t waited_ns; /* by then, of the worker for a core */
+    uint32_t audit;     /* number of the look */
+    bool missing;       /* it was nowhere */
 };
 
 /* Room for what a row will make: reserve.c. */
@@ -65,26 +62,34 @@ struct reservation {
     bool alone; /* nothing else was out when it was offered, and it had given way before */
 };
 
+/* One cache line: where rows end seldom each finds it cold. What only the audit knows of a row is apart. */
 struct slot {
     uint64_t number; /* of the push that has it now, or had it last */
     uint64_t position;
     struct grain grain;
     struct built *built; /* blocks made for this row */
-    uint32_t next_free;
-    uint32_t batch;    /* isolation batch, or 0 */
-    uint32_t children; /* emitted by this claim */
     uint64_t offered_us;
-    struct reservation reserved;
-    uint8_t ring; /* enum board_ring */
-    bool live;
-    bool homed;    /* was offered to one worker first: counted in its Pool */
-    bool recalled; /* the Grain was queued again: the worker owes us only the release */
-    bool unwanted; /* the Grain is sealed: what comes is discarded */
-    bool started;  /* was seen running when it was cancelled; to be counted when the claim ends */
-    bool single;   /* an isolation batch of this row alone */
-    bool alone;    /* nothing else was out in any shard when it was offered: alone.c */
-    struct seen seen;
+    uint64_t reserved_bytes;
+    union {
+        uint32_t next_free; /* while it is not live */
+        uint32_t batch;     /* isolation batch, or 0 */
+    };
+    uint32_t children;        /* emitted by this claim */
+    uint32_t seen_generation; /* with seen_worker, CLAIMED and RUNNING: whose page names it */
+    uint16_t seen_worker;
+    uint8_t seen_place : 3; /* enum seen_place */
+    uint8_t ring : 2;       /* enum board_ring */
+    bool live : 1;
+    bool homed : 1;          /* was offered to one worker first: counted in its Pool */
+    bool recalled : 1;       /* the Grain was queued again: the worker owes us only the release */
+    bool unwanted : 1;       /* the Grain is sealed: what comes is discarded */
+    bool started : 1;        /* was seen running when it was cancelled; to be counted when the claim ends */
+    bool single : 1;         /* an isolation batch of this row alone */
+    bool alone : 1;          /* nothing else was out in any shard when it was offered: alone.c */
+    bool reserved_alone : 1; /* struct reservation */
+    bool audited : 1;        /* shard.seen says more */
 };
+static_assert(sizeof(struct slot) == 64, "one cache line");
 
 enum root_phase { ROOT_WAITING, ROOT_READING, ROOT_LIVE, ROOT_COMPLETE, ROOT_LEAVING };
 
@@ -223,6 +228,7 @@ struct shard {
     uint32_t reading;     /* roots whose sources are being read */
 
     struct slot *slots;
+    struct seen *seen;                                     /* per slot; means something if the slot says so */
     uint32_t slots_real;                                   /* slots whose descriptors are real memory */
     uint32_t slot_first, slot_count, slot_used, free_slot; /* slot number = slot_first + index */
     uint32_t *live_of_call, *live_max;                     /* per Call: rows offered, and how many may be */
@@ -303,6 +309,9 @@ void dispatch_publish(struct shard *shard);  /* wakes Pools that got rows; state
 enum lineage_found dispatch_cancel(struct shard *shard, struct grain grain);
 /* The live slot that a record or claim names, or NULL: stale or invented. */
 struct slot *slot_find(struct shard *shard, uint32_t number_of_slot, uint64_t number);
+/* A record for it comes soon: it is fetched into the cache; and once it is there, what it leads to. Any number. */
+void slot_prefetch(const struct shard *shard, uint32_t number_of_slot);
+void slot_prefetch_row(struct shard *shard, uint32_t number_of_slot);
 /* It leaves the set of live claims. Its hold on inputs is released when shard_settle runs. */
 void slot_release(struct shard *shard, struct slot *slot);
 void slot_release_keeping_hold(struct shard *shard, struct slot *slot);
@@ -432,6 +441,8 @@ void audit_step(struct shard *shard);
 bool audit_seen_with(const struct shard *shard, const struct slot *slot, uint32_t worker);
 /* Another process, which still lives, was: whoever else names the row has forged it. */
 bool audit_seen_elsewhere(const struct shard *shard, const struct slot *slot, uint32_t worker);
+/* A child came of the row: its deadline starts again. */
+void audit_restart(struct shard *shard, const struct slot *slot);
 
 /* ---- rebuild.c ---- */
 /* Something a worker can write does not check out: the Pool's workers are replaced and its rings made anew. */

@@ -127,6 +127,11 @@ void lineage_release_hold(struct lineage *lineage, struct grain grain);
 /* A worker started the held Grain. Counted once, however often it is said. */
 void lineage_started(struct lineage *lineage, struct grain grain);
 
+/* An event of the Grain comes soon: what it looks at first is fetched into the cache. */
+void lineage_prefetch(const struct lineage *lineage, struct grain grain);
+/* The same for the next child that `expansion` of the Call will have, whoever is its parent. */
+void lineage_prefetch_child(const struct lineage *lineage, uint32_t call, uint32_t expansion);
+
 /* READY and not sealed: an answer is wanted. */
 bool lineage_is_ready(const struct lineage *lineage, struct grain grain);
 

@@ -44,12 +44,16 @@ static void take(struct sched *sched, uint32_t call, uint32_t entity, enum sched
 {
     struct row *row = row_at(sched, call, entity);
     struct call_queues *queues = &sched->calls[call];
+    uint32_t follower = row->next;
     row_remove(sched, call, entity);
     row_out(sched, call, row);
+    if (follower != NOBODY && row_at(sched, call, follower)->next != NOBODY)
+        __builtin_prefetch(row_at(sched, call, row_at(sched, call, follower)->next), 1);
     sched->bulk.taken_since += queue == SCHED_READY;
     if (row->root && queues->lane_count > 1)
         sched->bulk.roots[row->root - 1].begun = true;
     *ret_row = (struct sched_row){.grain = {call, entity}, .queue = queue, .attempt = row->attempt};
+    ret_row->follower = follower;
     ret_row->worker = queues->first_worker + row->lane;
     if (queue != SCHED_ISOLATION)
         return;
@@ -192,6 +196,11 @@ void sched_set_claim(struct sched *sched, struct grain grain, uint32_t claim)
 uint32_t sched_claim(const struct sched *sched, struct grain grain)
 {
     return row_peek(sched, grain.call, grain.entity)->claim;
+}
+
+void sched_prefetch(const struct sched *sched, struct grain grain)
+{
+    __builtin_prefetch(row_peek(sched, grain.call, grain.entity), 1);
 }
 
 uint64_t sched_isolation_batches(const struct sched *sched, uint32_t call)

@@ -37,6 +37,7 @@ struct sched_row {
     uint32_t batch_left; /* rows of that batch still to come after this one */
     bool fresh_worker;   /* must run alone in a worker that has run nothing yet */
     uint32_t home;       /* then: the worker that died over it, whose replacement is to take it */
+    uint32_t follower;   /* Entity that was next in its queue, LINEAGE_NOBODY: none; to be fetched */
 };
 
 /* A Grain became READY. -ENOMEM. */
@@ -152,6 +153,8 @@ uint32_t sched_attempt(const struct sched *sched, struct grain grain);
  * row is done or cancelled. */
 void sched_set_claim(struct sched *sched, struct grain grain, uint32_t claim);
 uint32_t sched_claim(const struct sched *sched, struct grain grain);
+/* Its row will be looked at soon: it is fetched into the cache. Any Grain that was ever READY. */
+void sched_prefetch(const struct sched *sched, struct grain grain);
 /* Dispatches made only to isolate culprits. */
 uint64_t sched_isolation_batches(const struct sched *sched, uint32_t call);
 
