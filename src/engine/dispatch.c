@@ -21,13 +21,29 @@ enum ready_found slot_in_ring(struct shard *shard, const struct slot *slot)
                            slot->number, slot->position);
 }
 
+/* Rows of batches so short that the usual number of them would be done while this shard sleeps over their answers
+ * (shard.c): as many as last through two such sleeps, as far as the ring goes. */
+static uint32_t rows_ahead(const struct shard *shard, uint32_t call)
+{
+    enum { AHEAD_NS = 5000000 };
+    const struct call_counts *counts = &shard->counts[call];
+    const struct plan_call *plan_call = &shard->plan->calls[call];
+    if (!plan_call->batch || counts->run_ns == 0)
+        return 0;
+    double rows = (double)AHEAD_NS * (double)counts->rows / (double)counts->run_ns;
+    rows *= shard->run->pool_count[plan_call->pool];
+    uint32_t most = shard->rings[(size_t)call * BOARD_RINGS + BOARD_READY].ring.capacity;
+    return rows < most ? (uint32_t)rows : most;
+}
+
 /* How many rows of a Call may be out now. Parents are opened as workers need them, not all that there are: what a
  * worker keeps open is bounded, and a parent that is opened again costs as much again. */
 static uint32_t live_max(const struct shard *shard, uint32_t call)
 {
     enum { OPENINGS_PER_WORKER = 2 };
     const struct plan_call *plan_call = &shard->plan->calls[call];
-    uint32_t most = shard->live_max[call];
+    uint32_t most = shard->live_max[call], ahead = rows_ahead(shard, call);
+    most = ahead > most ? ahead : most;
     if (plan_call->domain != 0 || plan_call->expansion_count == 0 || !shard->pools[plan_call->pool].has_lanes)
         return most;
     if (sched_is_fed(shard->sched, plan_call->pool))

@@ -16,8 +16,8 @@ enum {
     OFFERED_MIN = 64,      /* rows of a Call offered at once, at least */
     OFFERED_PER_WORKER = 32,
     OVER_PART_OF_BATCH = 8, /* of what a batch takes its answer may wait so much for others */
-    OVER_US_MAX = 10000,
-    OVER_US_MIN = 1000,       /* a shorter sleep is not worth a timer */
+    OVER_US_MAX = 100000,
+    OVER_US_MIN = 2000,       /* a shorter sleep is not worth a timer, nor is a longer one to be noticed */
     OVER_BATCHES = 2,         /* expected meanwhile, at least */
     LOOK_AT_ALL_US = 1000000, /* as often as the supervisor bumps: who spoils the news of others costs that much */
     PAUSE_US = 100000,        /* longer ones between batches say nothing more */
@@ -147,14 +147,17 @@ static void count_tells(struct shard *shard)
     tells->count = 0;
 }
 
-/* Where batches end so often that several would wake this shard within a small part of what one takes, it sleeps that
- * long over all of them: to be woken costs more than to take a batch in. 0: it wants to be woken by the next. */
+/* Where batches end so often that several would wake this shard within a small part of what one takes, or within a
+ * moment, it sleeps that long over all of them: to be woken costs more than to take a batch in. What short batches need
+ * meanwhile is out already (dispatch.c), and a worker that finds no row bumps. 0: it wants to be woken by the
+ * next. */
 static uint64_t sleep_over_us(const struct shard *shard, uint64_t now_us)
 {
     const struct tells *tells = &shard->tells;
     uint64_t over_us = (uint64_t)(tells->run_us / OVER_PART_OF_BATCH);
     over_us = over_us < OVER_US_MAX ? over_us : OVER_US_MAX;
-    bool many = over_us >= OVER_US_MIN && tells->gap_us * OVER_BATCHES <= (double)over_us;
+    over_us = over_us > OVER_US_MIN ? over_us : OVER_US_MIN;
+    bool many = tells->gap_us * OVER_BATCHES <= (double)over_us;
     return many && now_us - tells->last_us < over_us ? over_us : 0; /* none came over the last time: it is over */
 }
 
