@@ -8,28 +8,28 @@
 
 #define HEAD_BYTES ((uint32_t)offsetof(struct dispatch, coordinate))
 
-static uint32_t append(uint64_t *words, uint32_t at_bytes, const void *part, uint64_t part_bytes)
+/* Whole words, for those who peek; whoever relies on them reads after C1, which P2's release orders after this. */
+static uint64_t *put_words(uint64_t *slot, const void *part, uint32_t part_bytes)
 {
-    memcpy((char *)words + at_bytes, part, part_bytes);
-    return at_bytes + (uint32_t)part_bytes;
+    for (uint32_t at = 0; at < part_bytes; at += sizeof(uint64_t)) {
+        uint64_t word;
+        memcpy(&word, (const char *)part + at, sizeof(word));
+        __atomic_store_n(slot++, word, __ATOMIC_RELAXED);
+    }
+    return slot;
 }
 
 void dispatch_write(const struct dispatch_table *table, const struct dispatch *dispatch)
 {
     assert(dispatch->grain < table->capacity && dispatch->number <= DISPATCH_NUMBER_MASK);
-    /* Whole words, for those who peek; whoever relies on them reads after C1, which P2's release orders after this. */
-    uint64_t words[sizeof(*dispatch) / sizeof(uint64_t)];
-    uint32_t bytes = append(words, 0, dispatch, HEAD_BYTES);
+    uint64_t *slot = put_words((uint64_t *)&table->slots[dispatch->grain], dispatch, HEAD_BYTES);
     if ((dispatch->flags & DISPATCH_OVERFLOW) != 0) {
-        bytes = append(words, bytes, &dispatch->overflow, sizeof(dispatch->overflow));
+        put_words(slot, &dispatch->overflow, sizeof(dispatch->overflow));
     } else {
         assert(dispatch->input_count <= DISPATCH_INPUTS_INLINE && dispatch->depth <= DISPATCH_DEPTH_INLINE);
-        bytes = append(words, bytes, dispatch->inputs, dispatch->input_count * sizeof(*dispatch->inputs));
-        bytes = append(words, bytes, dispatch->coordinate, dispatch->depth * sizeof(*dispatch->coordinate));
+        slot = put_words(slot, dispatch->inputs, dispatch->input_count * (uint32_t)sizeof(*dispatch->inputs));
+        put_words(slot, dispatch->coordinate, dispatch->depth * (uint32_t)sizeof(*dispatch->coordinate));
     }
-    uint64_t *slot = (uint64_t *)&table->slots[dispatch->grain];
-    for (uint32_t i = 0; i < bytes / sizeof(uint64_t); i++)
-        __atomic_store_n(&slot[i], words[i], __ATOMIC_RELAXED);
     SHEAF_CRASH_POINT("dispatch.written");
 }
 
@@ -77,8 +77,10 @@ int dispatch_copy(const struct dispatch_table *table, uint32_t grain, struct dis
         memcpy(&ret_dispatch->overflow, slot + HEAD_BYTES, sizeof(copy.overflow));
         return 0;
     }
-    uint64_t inputs_bytes = copy.input_count * sizeof(*copy.inputs);
-    memcpy(ret_dispatch->inputs, slot + HEAD_BYTES, inputs_bytes);
-    memcpy(ret_dispatch->coordinate, slot + HEAD_BYTES + inputs_bytes, copy.depth * sizeof(*copy.coordinate));
+    const char *at = slot + HEAD_BYTES;
+    for (uint32_t input = 0; input < copy.input_count; input++, at += sizeof(*copy.inputs))
+        memcpy(&ret_dispatch->inputs[input], at, sizeof(*copy.inputs));
+    for (uint32_t level = 0; level < copy.depth; level++, at += sizeof(*copy.coordinate))
+        memcpy(&ret_dispatch->coordinate[level], at, sizeof(*copy.coordinate));
     return 0;
 }
