@@ -121,13 +121,10 @@ static void values_sweep(struct lineage *l, const struct port_layout *p, uint32_
         value_report(l, p, entity_of(p->records, entity));
 }
 
+/* It is sealed and not held, which happens once: it reads nothing any more. */
 void grain_finish(struct lineage *l, uint32_t call, uint32_t entity, struct entity *record)
 {
     const struct call_layout *c = &l->calls[call];
-    struct grain_state *grain = grain_of(c, record);
-    if (grain->phase != GRAIN_SEALED || grain->holds || grain->flags & GRAIN_FINISHED)
-        return;
-    grain->flags |= GRAIN_FINISHED;
     struct root_state *root = root_at(l, record->root);
     assert(root->unfinished > 0);
     root->unfinished--;
@@ -158,8 +155,8 @@ void lineage_release_hold(struct lineage *l, struct grain grain)
     struct entity *record = entity_of(c->records, grain.entity);
     struct grain_state *state = grain_of(c, record);
     assert(state->holds > 0);
-    state->holds--;
-    grain_finish(l, grain.call, grain.entity, record);
+    if (--state->holds == 0 && state->phase == GRAIN_SEALED)
+        grain_finish(l, grain.call, grain.entity, record);
 }
 
 void lineage_started(struct lineage *l, struct grain grain)

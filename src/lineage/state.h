@@ -44,9 +44,8 @@ struct entity {
 
 enum grain_phase { GRAIN_ABSENT, GRAIN_WAITING, GRAIN_READY, GRAIN_SEALED };
 enum {
-    GRAIN_SHADOW = 1,   /* its Items are SUPPRESSED by a barrier already; it runs because it may fail the root */
-    GRAIN_FINISHED = 2, /* sealed and not held: it reads nothing any more */
-    GRAIN_STARTED = 4,  /* counted in lineage_call_counts.started */
+    GRAIN_SHADOW = 1,  /* its Items are SUPPRESSED by a barrier already; it runs because it may fail the root */
+    GRAIN_STARTED = 2, /* counted in lineage_call_counts.started */
 };
 
 struct grain_state {

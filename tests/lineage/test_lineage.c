@@ -368,6 +368,25 @@ static void test_values_live_while_they_can_be_read(void **state)
     bed_drop(&bed);
 }
 
+/* A row that was recalled too late runs twice: both claims read its inputs. */
+static void test_every_hold_keeps_the_inputs(void **state)
+{
+    struct bed bed;
+    (void)state;
+    bed_make(&bed, pages);
+    admit(&bed, 1);
+    struct grain open = take(&bed, "open", 0);
+    lineage_hold(bed.lineage, open);
+    lineage_hold(bed.lineage, open);
+    answer(&bed, open, 0);
+    assert_int_equal(bed.unused, 0);
+    lineage_release_hold(bed.lineage, open);
+    assert_int_equal(bed.unused, 0);
+    lineage_release_hold(bed.lineage, open);
+    assert_int_equal(bed.unused, 1);
+    bed_drop(&bed);
+}
+
 /* Nobody reads the list of the children, so each is over with its own readers, while its parent still runs. */
 static void test_a_child_is_unused_before_its_siblings(void **state)
 {
@@ -760,6 +779,7 @@ int main(void)
         cmocka_unit_test(test_children_run_before_their_parent_ends),
         cmocka_unit_test(test_an_ordinal_keeps_its_first_value),
         cmocka_unit_test(test_values_live_while_they_can_be_read),
+        cmocka_unit_test(test_every_hold_keeps_the_inputs),
         cmocka_unit_test(test_a_child_is_unused_before_its_siblings),
         cmocka_unit_test(test_children_stay_while_their_list_can_be_read),
         cmocka_unit_test(test_a_barrier_is_accounted_for),
