@@ -79,6 +79,10 @@ struct sheaf_run_options {
                                first of them succeeded; 0: 20; UINT32_MAX: any number */
     enum sheaf_root_order order;
     const char *spill_path; /* folder on a disk for values that the budget does not hold; NULL: TMPDIR, or /var/tmp */
+    /* Asked several times a second while sheaf_run_open waits for workers, by the thread that called it: other than 0
+     * gives up, and it returns SHEAF_E_CLOSED with nothing left behind. NULL: nobody does. */
+    int (*gives_up)(void *cookie);
+    void *cookie;
 };
 
 /* Starts workers for the Plan's Pools. The Plan must outlive the run. One run at a time per engine (-EBUSY). */

@@ -12,6 +12,7 @@
  *   a worker that has rows and runs none of them                          it is killed
  *   rows that wait while a worker that may take them has none             heads are put back, then it is killed
  *   an Entity that a worker does not give up when told to                 it is killed
+ *   a worker that has no rows and does not say what memory it gives back  it is killed
  *
  * A row that waits for memory is excused as long as somebody else can go on; time without a core does not count
  * (watch.h).
@@ -149,10 +150,23 @@ static bool another_runs(struct shard *shard, uint32_t but)
     return false;
 }
 
-/* A row says that it waits for memory. It may, while somebody can go on, or the host has results that hold some. */
+/* Some worker but `but` has no rows, and was asked for memory: it answers, or is ended (judge_returns). */
+static bool another_owes(const struct shard *shard, uint32_t but)
+{
+    for (uint32_t worker = 0; worker < shard->run->worker_count; worker++) {
+        if (worker != but && shard->links[worker].attached && shard->links[worker].free_since_ns != 0 &&
+            atomic_load_explicit(&shard->run->workers[worker].owes_memory, memory_order_relaxed))
+            return true;
+    }
+    return false;
+}
+
+/* A row says that it waits for memory. It may, while somebody can go on, or has yet to say what is left, or the host
+ * has results that hold some. */
 static bool may_wait(struct shard *shard, uint32_t worker)
 {
-    return atomic_load_explicit(&shard->run->results_out, memory_order_relaxed) > 0 || another_runs(shard, worker);
+    return atomic_load_explicit(&shard->run->results_out, memory_order_relaxed) > 0 || another_runs(shard, worker) ||
+           another_owes(shard, worker);
 }
 
 static void see_row(struct look *look, uint32_t worker, const struct claim_row *row)
@@ -313,7 +327,28 @@ static void judge_holds(struct look *look)
     }
 }
 
+/* Somebody's memory waits for the answer. Who has rows is judged by them. */
+static void judge_returns(struct look *look)
+{
+    struct shard *shard = look->shard;
+    for (uint32_t worker = 0; worker < shard->run->worker_count; worker++) {
+        const struct link *link = &shard->links[worker];
+        if (link->attached && !link->killed && link->returning && link->free_since_ns != 0 &&
+            look->now_ns - link->free_since_ns > look->longest_ns &&
+            look->now_ns - link->returning_since_ns > look->longest_ns)
+            supervisor_end_idle(shard->run->supervisor, worker, link->generation, look->longest_ns);
+    }
+}
+
 /* ---- all of it ---- */
+
+static bool has_work(const struct shard *shard)
+{
+    bool returning = false;
+    for (uint32_t worker = 0; worker < shard->run->worker_count; worker++)
+        returning |= shard->links[worker].returning;
+    return shard->slot_used > 0 || shard->hold_used > 0 || returning;
+}
 
 static bool is_open(const struct shard *shard, const struct slot *slot)
 {
@@ -335,7 +370,7 @@ void audit_step(struct shard *shard)
     if (now_ns < shard->audit_at_ns)
         return;
     shard->audit_at_ns = now_ns + shard->audit_period_ns;
-    if (shard->slot_used == 0 && shard->hold_used == 0)
+    if (!has_work(shard))
         return;
     struct look look = {.shard = shard, .now_ns = now_ns, .longest_ns = longest_bound(shard)};
     shard->audits++;
@@ -349,4 +384,5 @@ void audit_step(struct shard *shard)
             judge(&look, &shard->slots[i]);
     }
     judge_holds(&look);
+    judge_returns(&look);
 }

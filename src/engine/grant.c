@@ -88,6 +88,14 @@ static void give(struct shard *shard, uint32_t worker, uint64_t more)
 
 /* ---- a turn ---- */
 
+static void set_returning(struct shard *shard, uint32_t worker, bool returning)
+{
+    struct link *link = &shard->links[worker];
+    link->returning = returning;
+    link->returning_since_ns = returning ? clock_now_ns() : 0;
+    atomic_store_explicit(&shard->run->workers[worker].owes_memory, returning, memory_order_relaxed); /* audit.c */
+}
+
 static void ask_back(struct shard *shard, uint32_t worker, uint64_t keep)
 {
     struct worker *who = &shard->run->workers[worker];
@@ -97,7 +105,7 @@ static void ask_back(struct shard *shard, uint32_t worker, uint64_t keep)
     link->frees_seen = atomic_load_explicit(&who->frees, memory_order_acquire);
     if (payload_keeps_real(shard->run->payload))
         return;
-    link->returning = true;
+    set_returning(shard, worker, true);
     link_order(shard, worker, CONTROL_RETURN, 0, keep);
 }
 
@@ -306,7 +314,7 @@ void grant_returned(struct shard *shard, uint32_t worker, uint64_t chunk)
         return;
     }
     if (chunk == CONTROL_NO_CHUNK)
-        shard->links[worker].returning = false;
+        set_returning(shard, worker, false);
     else if (!payload_give_back(shard->run->payload, worker, chunk))
         link_kill(shard, worker, "it gave back memory that it does not have");
     shard->retry_reads = true;
@@ -314,7 +322,8 @@ void grant_returned(struct shard *shard, uint32_t worker, uint64_t chunk)
 
 void grant_left(struct shard *shard, uint32_t worker)
 {
-    shard->links[worker].returning = false;
+    if (shard->number == 0)
+        set_returning(shard, worker, false);
     if (shard->number == 0 && shard->grants.turn == worker)
         set_turn(shard, GRANT_NOBODY);
 }

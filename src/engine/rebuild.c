@@ -46,6 +46,7 @@ void rebuild_suspect(struct shard *shard, struct slot *slot, uint32_t worker)
                               .rows_before = 1};
     uint32_t entity = slot->grain.entity;
     shard->careful = true;
+    shard->losses++;
     slot_release(shard, slot);
     complete_failed(shard, &loss, &entity, 1, text, sizeof text - 1, 0);
 }
@@ -71,8 +72,9 @@ static void rebuild_if_quiet(struct shard *shard, uint32_t pool)
     shard->pools[pool].rebuilding = false;
     for (uint32_t i = 0; i < run->pool_count[pool]; i++) {
         struct link *link = &shard->links[run->pool_first[pool] + i];
+        struct recovered how = {.to_blame = link->to_blame, .moved_on = link->moved_on};
         if (link->awaits_rebuild)
-            supervisor_recovered(run->supervisor, run->pool_first[pool] + i, true);
+            supervisor_recovered(run->supervisor, run->pool_first[pool] + i, how);
         link->awaits_rebuild = false;
     }
 }

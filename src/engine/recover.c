@@ -161,6 +161,7 @@ static void charge(struct recovery *recovery, const struct claim_row *rows, uint
         .rows_before = recovery->death->end == WORKER_DEVICE ? 0 : rows_before(shard, recovery->death),
     };
     shard->careful |= recovery->death->end == WORKER_BREACH;
+    shard->losses++;
     complete_failed(shard, &loss, entities, suspects, recovery->text, (uint32_t)strlen(recovery->text),
                     since_ns < now_ns ? (now_ns - since_ns) / 1000 : 0);
     shard_settle(shard);
@@ -319,6 +320,17 @@ static bool may_have_written(enum worker_end end)
     return end == WORKER_CRASHED || end == WORKER_BREACH || end == WORKER_STUCK;
 }
 
+/* Rows came to something since the last death under that number. Each row does so a bounded number of times. */
+static bool has_moved_on(struct shard *shard, struct link *link)
+{
+    uint64_t progress = shard->losses;
+    for (uint32_t call = 0; call < shard->plan->call_count; call++)
+        progress += shard->counts[call].rows + shard->counts[call].raised;
+    bool moved_on = progress != link->progress;
+    link->progress = progress;
+    return moved_on;
+}
+
 void recover_death(struct shard *shard, const struct message_worker *message)
 {
     struct link *link = &shard->links[message->worker];
@@ -338,6 +350,9 @@ void recover_death(struct shard *shard, const struct message_worker *message)
     grant_left(shard, message->worker);
     link->pending_count = 0;
     hold_drop_worker(shard, message->worker);
+    link->to_blame = to_blame;
+    link->moved_on = has_moved_on(shard, link);
+    struct recovered how = {.to_blame = link->to_blame, .moved_on = link->moved_on};
     if (!rebuild_delays(shard, message->worker))
-        supervisor_recovered(shard->run->supervisor, message->worker, to_blame);
+        supervisor_recovered(shard->run->supervisor, message->worker, how);
 }

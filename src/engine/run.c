@@ -620,6 +620,14 @@ static const char *spill_folder(const struct sheaf_run_options *options)
     return given ? options->spill_path : NULL;
 }
 
+static void take_gives_up(struct sheaf_run *run, const struct sheaf_run_options *options)
+{
+    if (!options || options->size < offsetof(struct sheaf_run_options, cookie) + sizeof options->cookie)
+        return;
+    run->gives_up = options->gives_up;
+    run->gives_up_cookie = options->cookie;
+}
+
 int sheaf_run_open(struct sheaf_engine *engine, const struct sheaf_plan *plan, const struct sheaf_run_options *options,
                    struct sheaf_run **ret_run, struct sheaf_error *error)
 {
@@ -642,6 +650,7 @@ int sheaf_run_open(struct sheaf_engine *engine, const struct sheaf_plan *plan, c
     run->unproven_rows = unproven_rows(options);
     run->order = order_of(options);
     run->spill_folder = spill_folder(options);
+    take_gives_up(run, options);
     if (options && options->run_id)
         snprintf(run->run_id, sizeof run->run_id, "%s", options->run_id);
     else

@@ -48,6 +48,7 @@ struct worker {
     _Atomic uint64_t past_busy_ns, past_idle_ns; /* of processes that were here before */
     _Atomic uint64_t waited_ns;     /* for a core, by the process that is there: the supervisor writes it each tick */
     _Atomic uint64_t frees;         /* values it was told to free: any shard's thread */
+    _Atomic bool owes_memory;       /* it was asked to give back what it does not use, and has not answered */
     _Atomic uint64_t yielded_bytes; /* what it wanted when its row was told to give way; 0: it was not */
     bool on_device;                 /* serves Calls for devices: on a device of the run, or on the host in its place */
     uint32_t device; /* into the run's devices; TOPO_NONE: the host. The supervisor's once the run is open */
@@ -60,6 +61,8 @@ struct supervisor;
 struct sheaf_run {
     struct sheaf_engine *engine;
     const struct sheaf_plan *plan;
+    int (*gives_up)(void *cookie); /* the host, while the run opens; NULL: it does not */
+    void *gives_up_cookie;
     char run_id[64];
     uint64_t started_ns;
 

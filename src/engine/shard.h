@@ -140,12 +140,15 @@ struct link {
     struct spsc_writer control;
     struct control *pending; /* orders that found no room, in order: a ring buffer */
     uint32_t pending_first, pending_count, pending_capacity;
-    uint64_t rows_done;  /* by the process that is there now */
-    uint64_t refused;    /* what it last wanted and cannot have, as the next two: shard 0, grant.c */
-    uint64_t frees_seen; /* of struct worker, when it was asked to give chunks back */
-    bool returning;      /* it was, and has not answered yet */
-    uint64_t damaged;    /* of the lane's counter, when last looked at */
-    bool awaits_rebuild; /* dead and recovered; its replacement waits for the rings */
+    uint64_t rows_done;          /* by the process that is there now */
+    uint64_t refused;            /* what it last wanted and cannot have, as the next two: shard 0, grant.c */
+    uint64_t frees_seen;         /* of struct worker, when it was asked to give chunks back */
+    bool returning;              /* it was, and has not answered yet ... */
+    uint64_t returning_since_ns; /* ... since */
+    uint64_t damaged;            /* of the lane's counter, when last looked at */
+    bool awaits_rebuild;         /* dead and recovered; its replacement waits for the rings */
+    bool to_blame, moved_on;     /* what is said of its death: struct recovered */
+    uint64_t progress;           /* of the shard, at the last death */
     /* audit.c: */
     bool seen_rows, seen_running; /* in its page, or by what it reported */
     uint64_t rows_seen;           /* rows_done at the last look */
@@ -253,6 +256,7 @@ struct shard {
     uint64_t audit_at_ns;       /* when to look next */
     uint64_t audit_period_ns;
     uint32_t audits; /* looks so far */
+    uint64_t losses; /* of rows, to the deaths of their workers */
     struct grants grants;
     uint64_t spill_round;         /* that this shard has done its part of */
     struct keymap found_needs;    /* Grain -> chunks it wanted when it had to give way */

@@ -186,6 +186,7 @@ int child_reap(struct child *child, int *ret_status, long *ret_cpu_us)
     int status;
     struct rusage usage;
     pid_t pid;
+    kill(-child->pid, SIGKILL); /* what it started: while its number is still its own */
     while ((pid = wait4(child->pid, &status, __WALL, &usage)) < 0 && errno == EINTR)
         ;
     if (pid < 0)

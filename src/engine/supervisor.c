@@ -13,6 +13,7 @@
 enum {
     BUMP_MS = 1000,
     STOP_MS = 2000, /* how long a worker may take to end when asked */
+    ASK_MS = 100,   /* between asking the host whether it still wants the run that opens */
     EVENTS_MAX = 64,
 };
 
@@ -191,7 +192,11 @@ static struct supervisor *create(struct sheaf_run *run)
     supervisor->run = run;
     mailbox_init(&supervisor->inbox, &run->memory.of[MEMORY_MESSAGES]);
     pthread_mutex_init(&supervisor->lock, NULL);
-    pthread_cond_init(&supervisor->changed, NULL);
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&supervisor->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
     supervisor->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     supervisor->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     supervisor->processes = calloc(run->worker_count + 1, sizeof *supervisor->processes);
@@ -216,6 +221,28 @@ static bool all_pools_ready(const struct supervisor *supervisor)
     return true;
 }
 
+/* Waits for news of the start, and asks the host whether it still wants it. The lock is held, but for the asking. */
+static void wait_for_start(struct supervisor *supervisor)
+{
+    const struct sheaf_run *run = supervisor->run;
+    if (!run->gives_up) {
+        pthread_cond_wait(&supervisor->changed, &supervisor->lock);
+        return;
+    }
+    pthread_mutex_unlock(&supervisor->lock);
+    bool over = run->gives_up(run->gives_up_cookie) != 0;
+    pthread_mutex_lock(&supervisor->lock);
+    if (over && supervisor->start_status == 0) {
+        supervisor->start_status = SHEAF_E_CLOSED;
+        snprintf(supervisor->start_line, sizeof supervisor->start_line, "given up while workers were starting");
+    }
+    if (supervisor->start_status != 0 || all_pools_ready(supervisor)) /* meanwhile */
+        return;
+    uint64_t until_ns = clock_now_ns() + ASK_MS * UINT64_C(1000000);
+    struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000), .tv_nsec = (long)(until_ns % 1000000000)};
+    pthread_cond_timedwait(&supervisor->changed, &supervisor->lock, &until);
+}
+
 int supervisor_start(struct sheaf_run *run, struct sheaf_error *error)
 {
     struct supervisor *supervisor = create(run);
@@ -230,7 +257,7 @@ int supervisor_start(struct sheaf_run *run, struct sheaf_error *error)
     }
     pthread_mutex_lock(&supervisor->lock);
     while (supervisor->start_status == 0 && !all_pools_ready(supervisor))
-        pthread_cond_wait(&supervisor->changed, &supervisor->lock);
+        wait_for_start(supervisor);
     result = supervisor->start_status;
     supervisor->running = result == 0;
     pthread_mutex_unlock(&supervisor->lock);

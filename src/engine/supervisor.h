@@ -17,8 +17,12 @@ int supervisor_start(struct sheaf_run *run, struct sheaf_error *error);
  */
 void supervisor_stop(struct supervisor *supervisor);
 
-/* A shard took what it wanted from a dead worker; `to_blame`: a row of it was running. Any thread. */
-void supervisor_recovered(struct supervisor *supervisor, uint32_t worker, bool to_blame);
+/* A shard took what it wanted from a dead worker. Any thread. */
+struct recovered {
+    bool to_blame; /* a row of it was running, or it had run some */
+    bool moved_on; /* rows of the shard were run or charged since the last death under this worker number */
+};
+void supervisor_recovered(struct supervisor *supervisor, uint32_t worker, struct recovered how);
 
 /* A worker broke the protocol: the process of that generation is killed, and its death sorts out the rest. Any thread;
  * `why` is copied. */

@@ -12,7 +12,7 @@
 #include "engine/supervisor_internal.h"
 #include "worker/payload_arena.h"
 
-enum { IDLE_DEATHS_MAX = 100 };
+enum { IDLE_DEATHS_MAX = 100, IDLE_WEIGHT = 10 /* of one that was waited for as long as for a row, and longer */ };
 
 uint64_t supervisor_count_oom_kills(void)
 {
@@ -91,7 +91,7 @@ void supervisor_bury(struct supervisor *supervisor, uint32_t worker)
     else
         run_log(run, 1, "worker %u: %s", worker, death.text);
     health_count_fault(run, supervisor->processes, worker);
-    bool by_us = process->killed && process->end == WORKER_BREACH; /* for what others of its Pool did */
+    bool by_us = process->killed && process->by_shard;
     if (!was_ready && !by_us && ++process->futile_starts >= FUTILE_STARTS_MAX && !process->retired) {
         char line[384];
         if (process->refusal[0])
@@ -109,27 +109,32 @@ void supervisor_bury(struct supervisor *supervisor, uint32_t worker)
         supervisor_give_up(supervisor, -ENOMEM, "memory is used up");
 }
 
-void supervisor_recovered(struct supervisor *supervisor, uint32_t worker, bool to_blame)
+void supervisor_recovered(struct supervisor *supervisor, uint32_t worker, struct recovered how)
 {
-    if (to_blame)
+    if (how.to_blame)
         atomic_store_explicit(&supervisor->processes[worker].to_blame, true, memory_order_relaxed);
+    if (how.moved_on)
+        atomic_store_explicit(&supervisor->processes[worker].moved_on, true, memory_order_relaxed);
     /* Partner: the acquire load in supervisor_replace_recovered. What the shard took from the lane is taken before the
      * lane is reset. */
     if (atomic_fetch_sub_explicit(&supervisor->processes[worker].shards_left, 1, memory_order_acq_rel) == 1)
         supervisor_wake(supervisor);
 }
 
-/* One that dies again and again without a row to blame would be replaced for ever: false when it is enough. */
+/* One that dies again and again without a row to blame would be replaced for ever: false when it is enough. One that
+ * was ended for what is not known to be its own doing counts only when nothing else went on meanwhile. */
 static bool count_idle_death(struct supervisor *supervisor, uint32_t worker)
 {
     struct process *process = &supervisor->processes[worker];
-    bool idle = !process->killed || process->idle;
-    if (atomic_exchange_explicit(&process->to_blame, false, memory_order_relaxed) || !idle)
-        process->idle_deaths = 0;
-    else if (++process->idle_deaths >= IDLE_DEATHS_MAX) {
-        char line[128];
-        snprintf(line, sizeof line, "worker %u died %u times in a row without running a row; see the log", worker,
-                 process->idle_deaths);
+    bool own = !process->killed || process->idle;
+    bool moved_on = atomic_exchange_explicit(&process->moved_on, false, memory_order_relaxed);
+    bool to_blame = atomic_exchange_explicit(&process->to_blame, false, memory_order_relaxed);
+    process->idle_deaths =
+        to_blame || (!own && moved_on) ? 0 : process->idle_deaths + (process->idle ? IDLE_WEIGHT : 1);
+    if (process->idle_deaths >= IDLE_DEATHS_MAX) {
+        char line[256];
+        snprintf(line, sizeof line, "worker %u died again and again without running a row%s%s; see the log", worker,
+                 process->killed ? ": " : "", process->killed ? process->why : "");
         process->phase = PHASE_NONE;
         supervisor_give_up(supervisor, SHEAF_E_ENVIRONMENT, line);
         return false;

@@ -18,8 +18,7 @@ static void answer_request(struct supervisor *supervisor, uint32_t worker, const
     if (fd >= 0)
         close(fd);
     if (result < 0)
-        supervisor_kill(supervisor, worker, supervisor->processes[worker].generation,
-                        "it does not take the descriptor it asked for");
+        supervisor_kill_speaker(supervisor, worker, "it does not take the descriptor it asked for");
 }
 
 static void became_ready(struct supervisor *supervisor, uint32_t worker)
@@ -77,7 +76,9 @@ void supervisor_hear_socket(struct supervisor *supervisor, uint32_t worker)
         return;
     epoll_ctl(supervisor->epoll_fd, EPOLL_CTL_DEL, process->child.socket, NULL);
     if (result != -EPIPE)
-        supervisor_kill(supervisor, worker, process->generation, "it wrote nonsense on its socket");
+        supervisor_kill_speaker(supervisor, worker,
+                                result == SHEAF_E_ABI ? "it is of another version; use worker and library of one build"
+                                                      : "it wrote nonsense on its socket");
 }
 
 void supervisor_hear_last_line(struct supervisor *supervisor, uint32_t worker)

@@ -72,6 +72,8 @@ void supervisor_bury(struct supervisor *supervisor, uint32_t worker);
 void supervisor_replace_recovered(struct supervisor *supervisor);
 
 /* supervisor_kill.c */
+/* For what the process itself said or did not take, as the supervisor saw: not once it is dead. */
+void supervisor_kill_speaker(struct supervisor *supervisor, uint32_t worker, const char *why);
 void supervisor_take_kills(struct supervisor *supervisor);
 
 #endif

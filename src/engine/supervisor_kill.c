@@ -9,6 +9,7 @@ struct message_kill {
     struct message message;
     uint32_t worker, generation;
     enum worker_end end;
+    bool by_shard;  /* for what others of its Pool may have done as well */
     uint32_t grain; /* TIMED_OUT: the row */
     uint64_t number;
     uint64_t patience_ns; /* only if it has been ready for so long; 0: in any case */
@@ -27,7 +28,15 @@ static void order_kill(struct supervisor *supervisor, const struct message_kill 
 
 void supervisor_kill(struct supervisor *supervisor, uint32_t worker, uint32_t generation, const char *why)
 {
-    struct message_kill order = {.worker = worker, .generation = generation, .end = WORKER_BREACH};
+    struct message_kill order = {.worker = worker, .generation = generation, .end = WORKER_BREACH, .by_shard = true};
+    snprintf(order.why, sizeof order.why, "%s", why);
+    order_kill(supervisor, &order);
+}
+
+void supervisor_kill_speaker(struct supervisor *supervisor, uint32_t worker, const char *why)
+{
+    struct message_kill order = {
+        .worker = worker, .generation = supervisor->processes[worker].generation, .end = WORKER_BREACH};
     snprintf(order.why, sizeof order.why, "%s", why);
     order_kill(supervisor, &order);
 }
@@ -69,6 +78,7 @@ static void carry_out(struct supervisor *supervisor, const struct message_kill *
     process->grain = order->grain;
     process->number = order->number;
     process->idle = order->patience_ns > 0;
+    process->by_shard = order->by_shard;
     process_kill(process, order->end, "%s", order->why);
 }
 

@@ -56,16 +56,17 @@ static int start_process(struct supervisor *supervisor, uint32_t worker)
     atomic_store_explicit(&process->pid, process->child.pid, memory_order_relaxed);
     process->phase = PHASE_STARTING;
     process->generation++;
-    process->killed = process->idle = false;
+    process->killed = process->idle = process->by_shard = false;
     process->fault = DEVICE_FAULT_NONE;
     process->base_bytes = 0;
     process->stopped_ticks = 0;
     process->least_ticks = 0;
+    process->ending_since_ns = 0;
     process->end = WORKER_CRASHED;
     process->line_bytes = 0;
     result = greet_send(run, worker, process->generation, process->child.socket, &greeting);
     if (result < 0)
-        child_kill(&process->child, SIGKILL); /* its death reports it */
+        process_kill(process, WORKER_BREACH, "it was not ready to be greeted: %s", sheaf_status_text(result));
     result = supervisor_listen(supervisor, process->child.pidfd, HEARD_DEATH, worker);
     if (result == 0)
         result = supervisor_listen(supervisor, process->child.socket, HEARD_SOCKET, worker);

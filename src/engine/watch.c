@@ -169,6 +169,52 @@ static uint64_t allowance(const struct sheaf_run *run, uint32_t worker, struct p
     return process->base_bytes;
 }
 
+/* ---- those that are to end ---- */
+
+/* Of whatever Call: what a worker may need for one row it may need for closing what it opened. */
+static uint64_t longest_timeout_ns(const struct sheaf_run *run)
+{
+    uint32_t longest_ms = 0;
+    for (uint32_t call = 0; call < run->plan->call_count; call++) {
+        uint32_t timeout_ms = run_timeout_ms(run, &run->plan->calls[call]);
+        longest_ms = timeout_ms > longest_ms ? timeout_ms : longest_ms;
+    }
+    return UINT64_C(1000000) * longest_ms;
+}
+
+/* It was asked to end, or has run the rows that it may, and has none. */
+static bool is_to_end(const struct worker *who)
+{
+    const struct lane *lane = &who->lane;
+    uint32_t most = load_relaxed_u32(&lane->orders->rows_max);
+    if (load_relaxed_u32(&lane->orders->stop) == 0 && (most == 0 || load_relaxed_u64(&lane->counters->rows_run) < most))
+        return false;
+    for (uint32_t i = 0; i < lane->claims.row_count; i++) {
+        uint32_t state = claim_page_read(&lane->claims, i).state;
+        if (state != CLAIM_FREE && state != CLAIM_DAMAGED)
+            return false;
+    }
+    return true;
+}
+
+/* One that hangs in the `close` of an operator would take no rows any more, and keep the memory that it has. */
+static void check_end(const struct sheaf_run *run, uint32_t worker, struct process *process, uint64_t now_ns)
+{
+    const struct worker *who = &run->workers[worker];
+    uint64_t waited_ns = atomic_load_explicit(&who->waited_ns, memory_order_relaxed), limit_ns;
+    if (!is_to_end(who)) {
+        process->ending_since_ns = 0;
+    } else if (process->ending_since_ns == 0) {
+        process->ending_since_ns = now_ns;
+        process->ending_waited_ns = waited_ns;
+    } else if (watch_own_ns(now_ns - process->ending_since_ns, waited_ns - process->ending_waited_ns) >
+               (limit_ns = longest_timeout_ns(run))) {
+        process->grain = UINT32_MAX; /* no row's deadline */
+        process_kill(process, WORKER_TIMED_OUT, "it was to be replaced and did not end within %.3g s",
+                     (double)limit_ns / 1e9);
+    }
+}
+
 /* ---- recycling: workers end by themselves after many rows (lane.orders), and here when they grew ---- */
 
 enum { GROWN_TICKS = 16 };
@@ -223,6 +269,8 @@ void watch_tick(struct sheaf_run *run, struct process *processes)
             check_deadline(run, worker, process, now_ns);
         if (!process->killed)
             check_stopped(process);
+        if (!process->killed)
+            check_end(run, worker, process, now_ns);
         if (!process->killed)
             check_memory(process, bytes, run->budget.heap_bytes + allowance(run, worker, process, bytes));
         if (!process->killed)

@@ -29,11 +29,14 @@ struct process {
     uint32_t stopped_ticks; /* in a row that found it stopped */
     bool killed;            /* by us, for `end` */
     bool idle;              /* because it took no rows */
+    bool by_shard;          /* for what others of its Pool may have done as well */
     enum worker_end end;
-    uint64_t started_ns;  /* when it was made */
-    bool start_told;      /* it was said that its start takes long */
-    uint64_t ready_ns;    /* when it said that it was */
-    uint64_t least_bytes; /* of its private memory, in the ticks counted so far */
+    uint64_t started_ns;       /* when it was made */
+    bool start_told;           /* it was said that its start takes long */
+    uint64_t ready_ns;         /* when it said that it was */
+    uint64_t ending_since_ns;  /* it is to end and has no rows since; 0: not so */
+    uint64_t ending_waited_ns; /* and how long it had waited for a core then */
+    uint64_t least_bytes;      /* of its private memory, in the ticks counted so far */
     uint32_t least_ticks;
     uint64_t row_since_ns;  /* of the row that ran longest at the last tick ... */
     uint64_t row_waited_ns; /* ... and how long the process had waited for a core at the tick before that row */
@@ -48,7 +51,8 @@ struct process {
     char refusal[256];            /* why it cannot serve, in its own words */
     char why[128];                /* why we killed it */
     _Atomic bool to_blame;        /* the process that died had a row running, or had run some */
-    uint32_t idle_deaths;         /* in a row, of processes that had nothing to do with any row */
+    _Atomic bool moved_on;        /* the run went on between its death and the one before */
+    uint32_t idle_deaths;         /* in a row, of processes that had nothing to do with any row, as they weigh */
     _Atomic uint32_t shards_left; /* that have not yet recovered from its death */
     char line[OUTPUT_LINE_BYTES]; /* output not yet ended by a newline */
     size_t line_bytes;

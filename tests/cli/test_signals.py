@@ -108,6 +108,29 @@ def check_signals(checks, name, folder, whole, signals, wanted):
     check_finished(checks, name, folder, tree, whole, done)
 
 
+def check_signal_while_starting(checks, name, folder, whole, number, wanted):
+    """Workers whose models never come are not waited for once a signal came: one is enough."""
+    tree, worker = checks.path(name), checks.path(f"{name}-worker")
+    with open(worker, "w", encoding="utf-8") as file:
+        file.write("#!/bin/sh\nexec sleep 1000\n")
+    os.chmod(worker, 0o755)
+    environment = {**os.environ, "SHEAF_WORKER": worker}
+    with subprocess.Popen(command_for(checks, folder, tree), stderr=subprocess.PIPE, env=environment) as process:
+        while process.poll() is None and not (workers := children_of(process.pid)):
+            time.sleep(0.01)
+        process.send_signal(number)
+        try:
+            said = process.communicate(timeout=20)[1].decode()
+        except subprocess.TimeoutExpired:
+            process.kill()
+            said = "nothing for 20 s"
+        code = process.wait()
+    checks.expect(code == wanted, f"{name}: exit {code}, want {wanted}: {said}")
+    checks.expect("the same command goes on" in said, f"{name}: said {said}")
+    checks.expect(all(is_gone(pid) for pid in workers), f"{name}: workers are left: {workers}")
+    check_finished(checks, name, folder, tree, whole, 0)
+
+
 def check_state(checks, folder, whole):
     """SIGUSR1 asks how it is going, as often as one likes, and changes nothing."""
     tree = checks.path("asked")
@@ -148,6 +171,8 @@ def main():
     check_signals(checks, "twice", folder, whole, [signal.SIGINT, signal.SIGINT], 130)
     check_signals(checks, "terminated", folder, whole, [signal.SIGTERM], 143)
     check_signals(checks, "killed", folder, whole, [signal.SIGKILL], -signal.SIGKILL)
+    check_signal_while_starting(checks, "starting-interrupted", folder, whole, signal.SIGINT, 130)
+    check_signal_while_starting(checks, "starting-terminated", folder, whole, signal.SIGTERM, 143)
     check_lock(checks, folder)
     checks.finish()
 

@@ -78,6 +78,27 @@ static void close_state(void *state)
     free(state);
 }
 
+static void never(void)
+{
+    for (;;)
+        pause();
+}
+
+/* Does not come back from closing, in the way of `how`. */
+static void close_linger(void *cookie)
+{
+    const struct state *state = cookie;
+    if (strcmp(state->how, "stop") == 0)
+        raise(SIGSTOP);
+    if (strcmp(state->how, "atexit") == 0)
+        atexit(never);
+    while (strcmp(state->how, "spin") == 0)
+        (void)getpid();
+    if (strcmp(state->how, "hang") == 0)
+        never();
+    close_state(cookie);
+}
+
 static bool is_at(const struct state *state, const struct sheaf_row *row)
 {
     for (uint32_t i = 0; i < state->at_count; i++)
@@ -346,6 +367,9 @@ static const struct sheaf_option trouble_options[] = {
      .choices = "raise|crash|hang"}};
 static const struct sheaf_option fifo_options[] = {{.name = "fifo", .type = SHEAF_OPTION_TEXT, .required = 1}};
 
+static const struct sheaf_option linger_options[] = {
+    {.name = "how", .type = SHEAF_OPTION_TEXT, .required = 1, .choices = "hang|spin|atexit|stop"}};
+
 static const struct sheaf_option late_options[] = {
     {.name = "file", .type = SHEAF_OPTION_TEXT, .required = 1},
     {.name = "how", .type = SHEAF_OPTION_TEXT, .required = 1, .choices = "hang|stop|always"}};
@@ -390,6 +414,19 @@ static const struct sheaf_operator operators[] = {
      .option_count = 2,
      .open = open_late,
      .close = close_state,
+     .run = run_say},
+    {.size = sizeof(struct sheaf_operator),
+     .name = "linger",
+     .version = "1",
+     .summary = "",
+     .inputs = one,
+     .input_count = 1,
+     .outputs = one,
+     .output_count = 1,
+     .options = linger_options,
+     .option_count = 1,
+     .open = open_state,
+     .close = close_linger,
      .run = run_say},
     {.size = sizeof(struct sheaf_operator),
      .name = "unopenable",

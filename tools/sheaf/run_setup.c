@@ -167,6 +167,17 @@ static int open_tree(struct run *run)
     return EXIT_OK;
 }
 
+/* A model may take minutes to load, or never come: a signal ends that. */
+static int was_signalled(void *cookie)
+{
+    struct run *run = cookie;
+    for (int number; run->exit_code == EXIT_OK && (number = signals_next()) != 0;) {
+        if (number != SIGNAL_STATE)
+            run->exit_code = number == SIGNAL_TERMINATE ? EXIT_TERMINATED : EXIT_INTERRUPTED;
+    }
+    return run->exit_code != EXIT_OK;
+}
+
 static int open_engine(struct run *run)
 {
     const struct settings *settings = run->settings;
@@ -175,13 +186,20 @@ static int open_engine(struct run *run)
     options.cookie = (void *)(uintptr_t)settings;
     options.log = on_log;
     /* What memory does not hold goes where the results go: there is room, or the run ends anyway. */
-    struct sheaf_run_options run_options = {
-        .size = sizeof run_options, .run_id = run->run_id, .spill_path = settings_text(settings, SETTING_OUTPUT)};
+    struct sheaf_run_options run_options = {.size = sizeof run_options,
+                                            .run_id = run->run_id,
+                                            .spill_path = settings_text(settings, SETTING_OUTPUT),
+                                            .gives_up = was_signalled,
+                                            .cookie = run};
     if (settings_is(settings, SETTING_ORDER, "largest-first"))
         run_options.order = SHEAF_ORDER_LARGEST_FIRST;
     int status = sheaf_engine_create(&options, &run->engine, &error);
     if (status == 0)
         status = sheaf_run_open(run->engine, run->pipeline.plan, &run_options, &run->run, &error);
+    if (status == SHEAF_E_CLOSED && run->exit_code != EXIT_OK) {
+        complain("stopped while workers were starting; the same command goes on from here");
+        return run->exit_code;
+    }
     return status == 0 ? EXIT_OK : complain_error("the engine cannot start", status, &error);
 }
 
