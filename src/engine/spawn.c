@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <linux/close_range.h>
 #include <linux/sched.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -19,7 +20,7 @@
 
 #include "worker/attach.h"
 
-enum { ATTACH_FD = 3, SAFE_FD = 16, ENVIRONMENT_WORD_BYTES = 256 };
+enum { REAP_MS = 10000, TRACED_MS = 1000, ATTACH_FD = 3, SAFE_FD = 16, ENVIRONMENT_WORD_BYTES = 256 };
 
 struct plan_of_child {
     const struct child_options *options;
@@ -186,11 +187,16 @@ int child_reap(struct child *child, int *ret_status, long *ret_cpu_us)
     int status;
     struct rusage usage;
     pid_t pid;
+    struct pollfd gone = {.fd = child->pidfd, .events = POLLIN};
     kill(-child->pid, SIGKILL); /* what it started: while its number is still its own */
-    while ((pid = wait4(child->pid, &status, __WALL, &usage)) < 0 && errno == EINTR)
-        ;
-    if (pid < 0)
+    if (poll(&gone, 1, REAP_MS) < 0 && errno != EINTR)
         return -errno;
+    int rounds = TRACED_MS; /* a tracer of its own, as a sanitizer that looks for leaks, dies with it a little later */
+    while (((pid = wait4(child->pid, &status, __WALL | WNOHANG, &usage)) < 0 && errno == EINTR) ||
+           (pid == 0 && rounds-- > 0))
+        poll(NULL, 0, pid == 0);
+    if (pid <= 0) /* stuck in the system, or some tracer has it */
+        return pid < 0 ? -errno : -EBUSY;
     *ret_status = status;
     *ret_cpu_us =
         (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000L + usage.ru_utime.tv_usec + usage.ru_stime.tv_usec;

@@ -39,8 +39,8 @@ void child_kill(const struct child *child, int signal_number);
 /* Whether a signal has stopped it and nothing has let it go on since. */
 bool child_is_stopped(const struct child *child);
 
-/* Collects a dead child: its wait status, and CPU microseconds of its life. Processes that it started end with it. Call
- * once, after the pidfd became readable. */
+/* Collects a dead child: its wait status, and CPU microseconds of its life. Processes that it started end with it.
+ * -EBUSY: it is not dead, or a tracer has it. Call once, after the pidfd became readable. */
 int child_reap(struct child *child, int *ret_status, long *ret_cpu_us);
 
 /* Closes the descriptors; the process must be reaped. */

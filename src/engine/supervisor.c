@@ -116,6 +116,25 @@ static void wait_for_events(struct supervisor *supervisor, int timeout_ms)
         on_event(supervisor, &events[i]);
 }
 
+static void kill_workers(struct supervisor *supervisor)
+{
+    for (uint32_t worker = 0; worker < supervisor->run->worker_count; worker++)
+        child_kill(&supervisor->processes[worker].child, SIGKILL);
+}
+
+/* Those that do not die of SIGKILL are left to the system, with what they have. */
+static void abandon_workers(struct supervisor *supervisor)
+{
+    for (uint32_t worker = 0; worker < supervisor->run->worker_count; worker++) {
+        struct child *child = &supervisor->processes[worker].child;
+        if (child->pidfd < 0)
+            continue;
+        run_log(supervisor->run, 2, "worker %u: process %d is stuck in the system and is left behind", worker,
+                (int)child->pid);
+        child_close(child);
+    }
+}
+
 /* Workers that were asked to end get a moment, then no more. */
 static void end_workers(struct supervisor *supervisor)
 {
@@ -132,12 +151,16 @@ static void end_workers(struct supervisor *supervisor)
     bool killed = false;
     while (anyone_alive(supervisor)) {
         uint64_t now_ns = clock_now_ns();
-        if (now_ns >= deadline_ns && !killed) {
-            killed = true;
-            for (uint32_t worker = 0; worker < run->worker_count; worker++)
-                child_kill(&supervisor->processes[worker].child, SIGKILL);
+        if (now_ns >= deadline_ns && killed) {
+            abandon_workers(supervisor);
+            return;
         }
-        wait_for_events(supervisor, killed ? BUMP_MS : (int)((deadline_ns - now_ns) / 1000000) + 1);
+        if (now_ns >= deadline_ns) {
+            killed = true;
+            kill_workers(supervisor);
+            deadline_ns = now_ns + watch_death_ns();
+        }
+        wait_for_events(supervisor, (int)((deadline_ns - now_ns) / 1000000) + 1);
     }
 }
 

@@ -65,7 +65,7 @@ void supervisor_bury(struct supervisor *supervisor, uint32_t worker)
 {
     struct sheaf_run *run = supervisor->run;
     struct process *process = &supervisor->processes[worker];
-    int status = 0;
+    int status = SIGKILL; /* as a tracer may keep to itself how it ended */
     long cpu_us = 0;
     supervisor_hear_socket(supervisor, worker); /* its last words */
     supervisor_hear_output(supervisor, worker);

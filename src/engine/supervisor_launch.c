@@ -56,7 +56,7 @@ static int start_process(struct supervisor *supervisor, uint32_t worker)
     atomic_store_explicit(&process->pid, process->child.pid, memory_order_relaxed);
     process->phase = PHASE_STARTING;
     process->generation++;
-    process->killed = process->idle = process->by_shard = false;
+    process->killed = process->idle = process->by_shard = process->undead_told = false;
     process->fault = DEVICE_FAULT_NONE;
     process->base_bytes = 0;
     process->stopped_ticks = 0;

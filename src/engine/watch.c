@@ -5,10 +5,11 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "engine/shard.h"
+#include "engine/supervisor_internal.h"
 
 enum { PERIOD_MS_MAX = 1000, PERIOD_MS_MIN = 10, STOPPED_TICKS_MAX = 2, PROC_TEXT_BYTES = 256 };
 
@@ -19,8 +20,32 @@ void process_kill(struct process *process, enum worker_end end, const char *form
     vsnprintf(process->why, sizeof process->why, format, arguments);
     va_end(arguments);
     process->killed = true;
+    process->killed_ns = clock_now_ns();
     process->end = end;
     child_kill(&process->child, SIGKILL);
+}
+
+uint64_t watch_death_ns(void)
+{
+    enum { DEFAULT_MS = 60000 };                   /* to free what it has, and for a driver to let it go */
+    const char *forced = getenv("SHEAF_DEATH_MS"); /* for tests */
+    return UINT64_C(1000000) * (forced ? strtoul(forced, NULL, 10) : DEFAULT_MS);
+}
+
+/* Even SIGKILL waits for a system call that waits for a disk or a driver. What such a process has cannot be taken from
+ * it, so the run cannot go on. */
+static void check_death(const struct sheaf_run *run, uint32_t worker, struct process *process, uint64_t now_ns)
+{
+    uint64_t limit_ns = watch_death_ns();
+    if (process->undead_told || now_ns - process->killed_ns <= limit_ns)
+        return;
+    process->undead_told = true;
+    char line[512];
+    snprintf(line, sizeof line,
+             "worker %u (process %d) was killed and is still there after %.3g s: it is stuck in the system, which "
+             "/proc/%d/stack may show; it was killed because: %s",
+             worker, (int)process->child.pid, (double)limit_ns / 1e9, (int)process->child.pid, process->why);
+    supervisor_give_up(run->supervisor, SHEAF_E_ENVIRONMENT, line);
 }
 
 /* The least of all deadlines, or `most_ms`. */
@@ -257,6 +282,8 @@ void watch_tick(struct sheaf_run *run, struct process *processes)
     uint64_t now_ns = clock_now_ns(), resident = 0;
     for (uint32_t worker = 0; worker < run->worker_count; worker++) {
         struct process *process = &processes[worker];
+        if (process->child.pidfd >= 0 && process->killed)
+            check_death(run, worker, process, now_ns);
         if (process->phase == PHASE_STARTING && !process->killed)
             check_stopped(process);
         if (process->phase == PHASE_STARTING && !process->killed)

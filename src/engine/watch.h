@@ -30,6 +30,8 @@ struct process {
     bool killed;            /* by us, for `end` */
     bool idle;              /* because it took no rows */
     bool by_shard;          /* for what others of its Pool may have done as well */
+    uint64_t killed_ns;     /* when */
+    bool undead_told;       /* it was said that it does not die */
     enum worker_end end;
     uint64_t started_ns;       /* when it was made */
     bool start_told;           /* it was said that its start takes long */
@@ -60,6 +62,9 @@ struct process {
 
 /* Ends a process: its death is reported as `end`, with the reason in the words of `format`. */
 void process_kill(struct process *process, enum worker_end end, const char *format, ...) SHEAF_PRINTF(3, 4);
+
+/* How long a process may take to be gone once it was killed: beyond, it is stuck in the system. */
+uint64_t watch_death_ns(void);
 
 /* Resident memory of a process less what it shares. */
 uint64_t process_private_bytes(pid_t pid);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -168,6 +169,94 @@ static void test_while_it_ends(void **state)
     }
 }
 
+/* ---- when not even SIGKILL helps ---- */
+
+/* Holds the process where it exits, as a disk or a driver might: it cannot be killed. */
+static pid_t trace(pid_t worker, long options)
+{
+    int ready[2];
+    char byte;
+    assert_int_equal(pipe(ready), 0);
+    pid_t tracer = fork();
+    if (tracer == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        bool traced = ptrace(PTRACE_SEIZE, worker, NULL, options) == 0;
+        (void)!write(ready[1], traced ? "y" : "n", 1);
+        for (;;)
+            pause();
+    }
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    close(ready[1]);
+    if (byte == 'y')
+        return tracer;
+    kill(tracer, SIGKILL);
+    waitpid(tracer, NULL, 0);
+    return 0;
+}
+
+static void let_go(pid_t tracer)
+{
+    int status;
+    kill(tracer, SIGKILL);
+    waitpid(tracer, &status, 0);
+}
+
+static void test_one_that_cannot_be_killed(void **state)
+{
+    struct bed *bed = *state;
+    int64_t number = 1;
+    pid_t worker = 0, tracer = 0;
+    setenv("SHEAF_DEATH_MS", "1000", 1);
+    bed->workers = 1;
+    bed_listen(bed, "is left behind");
+    bed_open(bed, ONE "- {call: g, op: gate, in: s, out: y, timeout_ms: 300, with: {at: [1]}}\n");
+    assert_int_equal(bed_workers(&worker, 1), 1);
+    if (worker > 0 && (tracer = trace(worker, PTRACE_O_TRACEEXIT)) != 0) {
+        assert_int_equal(bed_submit(bed, &number, 1), 0);
+        struct sheaf_event event = bed_next(bed);
+        assert_int_equal(event.kind, SHEAF_EVENT_FATAL);
+        assert_non_null(strstr(event.message, "stuck in the system"));
+        uint64_t from_ms = now_ms();
+        sheaf_run_close(bed->run);
+        assert_in_range(now_ms() - from_ms, 0, 12000);
+        assert_int_equal(bed_heard(bed, "is left behind"), 1);
+        let_go(tracer);
+        waitpid(worker, NULL, __WALL);
+        sheaf_engine_destroy(bed->engine);
+        sheaf_plan_destroy(bed->plan);
+        bed->run = NULL;
+    }
+    unsetenv("SHEAF_DEATH_MS");
+    if (tracer == 0) {
+        bed_close(bed);
+        print_message("[  SKIPPED ] nobody may be traced here\n");
+        skip();
+    }
+}
+
+/* Who is dead but is not told of, for a tracer has it, is dead all the same. */
+static void test_one_that_a_tracer_has(void **state)
+{
+    struct bed *bed = *state;
+    int64_t number = 1;
+    uint64_t ok = 0;
+    pid_t worker = 0, tracer = 0;
+    bed->workers = 1;
+    bed_open(bed, ONE "- {call: g, op: gate, in: s, out: y, timeout_ms: 300, recovery: retry, retries: 1, "
+                      "with: {at: [1]}}\n");
+    assert_int_equal(bed_workers(&worker, 1), 1);
+    if ((tracer = trace(worker, 0)) != 0) {
+        bed_drive(bed, &number, 1, take_ok, &ok);
+        assert_int_equal(ok, 1);
+        let_go(tracer);
+        waitpid(worker, NULL, __WALL);
+    }
+    bed_close(bed);
+    if (tracer == 0)
+        skip();
+}
+
 /* ---- what it leaves ---- */
 
 /* Processes that a worker made before it was sealed end with it: none holds on to the run's memory. */
@@ -203,6 +292,8 @@ int main(void)
         TEST(test_the_end_waits_for_nobody),
         TEST(test_memory_of_one_that_does_nothing),
         TEST(test_while_it_ends),
+        TEST(test_one_that_cannot_be_killed),
+        TEST(test_one_that_a_tracer_has),
         TEST(test_its_children_end_with_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
