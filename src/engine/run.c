@@ -216,7 +216,7 @@ int sheaf_run_submit(struct sheaf_run *run, const struct sheaf_submission *submi
     atomic_store_explicit(&run->input_full, false, memory_order_relaxed);
     if (ret_root)
         *ret_root = run->submitted;
-    shard_tell(shard_for(run, run->submitted++), &message->message);
+    shard_tell_in_time(shard_for(run, run->submitted++), &message->message);
     return 0;
 }
 
@@ -346,7 +346,7 @@ void sheaf_result_acknowledge(struct sheaf_result *result)
     struct sheaf_run *run = result->run;
     run->acknowledged++;
     result->message.kind = MESSAGE_ACKNOWLEDGE;
-    shard_tell(run->shards[result->shard], &result->message);
+    shard_tell_in_time(run->shards[result->shard], &result->message);
     keep_readable(run);
 }
 

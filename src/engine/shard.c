@@ -202,6 +202,13 @@ static uint64_t until_child_look(struct shard *shard, uint64_t timeout_ns)
     return left_ns < timeout_ns ? left_ns : timeout_ns;
 }
 
+/* There are rows for whoever asks, and nothing waits for memory: new roots, and room for them, are not urgent. */
+static bool has_enough(const struct shard *shard)
+{
+    return atomic_load_explicit(&shard->rows_queued, memory_order_relaxed) > 0 && !shard->retry_reads &&
+           !atomic_load_explicit(&shard->waits_for_room, memory_order_relaxed);
+}
+
 static void park(struct shard *shard, uint32_t seen, uint64_t timeout_ns)
 {
     uint64_t now_ns = clock_now_ns(), over_ns = sleep_over_us(shard, now_ns / 1000) * 1000, retry_us;
@@ -217,6 +224,9 @@ static void park(struct shard *shard, uint32_t seen, uint64_t timeout_ns)
         timeout_ns = audit_ns < timeout_ns ? audit_ns : timeout_ns;
     }
     board_promise(&shard->board, over_ns > 0 ? now_ns + over_ns : 0);
+    /* Relaxed: followed by the fence of event_count_announce and a look at the inbox; partner: shard_tell_in_time. */
+    atomic_store_explicit(&shard->looks_ns, over_ns > 0 && has_enough(shard) ? now_ns + over_ns : 0,
+                          memory_order_relaxed);
     timeout_ns = over_ns > 0 && over_ns < timeout_ns ? over_ns : timeout_ns;
     if (timeout_ns > 0 && event_count_announce(shard->board.shard_events, seen) && !has_news(shard))
         event_count_wait(shard->board.shard_events, seen, timeout_ns);
@@ -240,7 +250,16 @@ static void *shard_thread(void *argument)
 
 void shard_tell(struct shard *shard, struct message *message)
 {
-    if (mailbox_post(&shard->inbox, message))
+    (void)mailbox_post(&shard->inbox, message); /* what is there already may have been told in time only */
+    event_count_bump(shard->board.shard_events);
+}
+
+void shard_tell_in_time(struct shard *shard, struct message *message)
+{
+    if (!mailbox_post(&shard->inbox, message))
+        return; /* who posted the first has told, or it is in time for this one too */
+    fence_total(); /* either the shard sees the message before it sleeps, or this thread what it said last */
+    if (atomic_load_explicit(&shard->looks_ns, memory_order_relaxed) <= clock_now_ns())
         event_count_bump(shard->board.shard_events);
 }
 

@@ -263,6 +263,7 @@ struct shard {
     uint32_t *drain_order;        /* Calls, nearest to an output first */
     _Atomic uint64_t rows_queued; /* not offered yet */
     _Atomic bool waits_for_room;  /* some of them because of memory */
+    _Atomic uint64_t looks_ns;    /* it looks at its inbox by then, and needs nothing of the host before; 0: no */
     _Atomic uint64_t quiet_for;   /* the word of alone.c in whose round nothing of this shard is out */
 };
 
@@ -279,6 +280,8 @@ void shard_stop(struct shard *shard); /* waits for its thread */
 void shard_destroy(struct shard *shard);
 /* Posts a message and wakes the shard. Any thread. */
 void shard_tell(struct shard *shard, struct message *message);
+/* The same for what can wait until the shard looks by itself, if it has said that it will. Any thread. */
+void shard_tell_in_time(struct shard *shard, struct message *message);
 /* Something changed that all shards look at. Any thread. */
 void shard_wake_all(const struct sheaf_run *run);
 
