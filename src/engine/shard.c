@@ -257,7 +257,7 @@ void shard_tell(struct shard *shard, struct message *message)
 void shard_tell_in_time(struct shard *shard, struct message *message)
 {
     if (!mailbox_post(&shard->inbox, message))
-        return; /* who posted the first has told, or it is in time for this one too */
+        return;    /* who posted the first has told, or it is in time for this one too */
     fence_total(); /* either the shard sees the message before it sleeps, or this thread what it said last */
     if (atomic_load_explicit(&shard->looks_ns, memory_order_relaxed) <= clock_now_ns())
         event_count_bump(shard->board.shard_events);

@@ -44,6 +44,7 @@ ALLOWED = {
     ("shm/segment.c", ""): "the engine's",
     ("shm/completion_ring.c", ""): "behind the write index, seen by nobody; record.written follows",
     ("shm/control_ring.c", ""): "the engine's",
+    ("shm/dispatch.c", "slot++, word"): "of a slot that no ring names yet; dispatch.written follows",
 }
 ENGINE_POINTS = {"ready.pushed", "ready.tail_moved", "ready.cancelled", "ready.cancel_marked", "ready.swept",
                  "claim.taken_back", "dispatch.written"}
