@@ -52,6 +52,22 @@ int dispatch_peek(const struct dispatch_table *table, uint32_t grain, struct dis
     return 0;
 }
 
+int dispatch_glance(const struct dispatch_table *table, uint32_t grain, uint64_t number,
+                    struct dispatch_glance *ret_glance)
+{
+    if (grain >= table->capacity)
+        return -ERANGE;
+    const struct dispatch *slot = &table->slots[grain]; /* may change under us, its number first */
+    if (__atomic_load_n(&slot->number, __ATOMIC_RELAXED) != number)
+        return -ENOENT;
+    struct dispatch_glance glance = {.call = __atomic_load_n(&slot->call, __ATOMIC_ACQUIRE),
+                                     .timeout_ns = __atomic_load_n(&slot->timeout_ns, __ATOMIC_ACQUIRE)};
+    if (__atomic_load_n(&slot->number, __ATOMIC_RELAXED) != number) /* after them, as they were acquired */
+        return -ENOENT;
+    *ret_glance = glance;
+    return 0;
+}
+
 void dispatch_prefetch(const struct dispatch_table *table, uint32_t grain)
 {
     if (grain >= table->capacity)

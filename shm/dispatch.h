@@ -106,6 +106,17 @@ void dispatch_write(const struct dispatch_table *table, const struct dispatch *d
 /* Any: look at g without having claimed it. -ERANGE: g is out of bounds. */
 int dispatch_peek(const struct dispatch_table *table, uint32_t grain, struct dispatch_peek *ret_peek);
 
+/* What is seen of a row by those who have not claimed it and follow it all the same. */
+struct dispatch_glance {
+    uint32_t call;
+    uint64_t timeout_ns; /* of the row, 0: none */
+};
+
+/* Any: some of what describes dispatch `number` of g. -ERANGE: g is out of bounds; -ENOENT: the slot describes another
+ * dispatch, or came to do so meanwhile. */
+int dispatch_glance(const struct dispatch_table *table, uint32_t grain, uint64_t number,
+                    struct dispatch_glance *ret_glance);
+
 /* Any: g will be copied, or described, soon. What cannot be is passed over. */
 void dispatch_prefetch(const struct dispatch_table *table, uint32_t grain);
 

@@ -127,13 +127,10 @@ bool audit_seen_elsewhere(const struct shard *shard, const struct slot *slot, ui
 static bool is_ours(struct shard *shard, const struct claim_row *row)
 {
     const struct sheaf_run *run = shard->run;
-    uint32_t number = row->grain / run->slots_per_shard;
-    struct dispatch dispatch;
-    if (number == shard->number)
+    struct dispatch_glance glance;
+    if (row->grain / run->slots_per_shard == shard->number)
         return slot_find(shard, row->grain, row->number) != NULL;
-    return number < run->shard_count &&
-           dispatch_copy(&run->shards[number]->board.dispatches, row->grain, &dispatch) == 0 &&
-           dispatch.number == row->number;
+    return run_glance(run, row, &glance);
 }
 
 /* Some worker but `but` has a row that runs and waits for nothing. */

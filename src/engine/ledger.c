@@ -88,11 +88,8 @@ static void look_at_rows(const struct sheaf_run *run, uint32_t call, struct shea
         const struct claim_page *page = &run->workers[worker].lane.claims;
         for (uint32_t i = 0; i < page->row_count; i++) {
             struct claim_row row = claim_page_read(page, i);
-            struct dispatch dispatch;
-            uint32_t shard = row.grain / run->slots_per_shard;
-            if (row.state != CLAIM_RUNNING || shard >= run->shard_count ||
-                dispatch_copy(&run->shards[shard]->board.dispatches, row.grain, &dispatch) < 0 ||
-                dispatch.number != row.number || dispatch.call != call)
+            struct dispatch_glance glance;
+            if (row.state != CLAIM_RUNNING || !run_glance(run, &row, &glance) || glance.call != call)
                 continue;
             uint64_t ran_us = row.since_ns < now_ns ? (now_ns - row.since_ns) / 1000 : 0;
             progress->running++;

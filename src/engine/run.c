@@ -43,6 +43,13 @@ uint32_t run_timeout_ms(const struct sheaf_run *run, const struct plan_call *cal
     return given_ms ? given_ms : call->timeout_ms ? call->timeout_ms : DEFAULT_MS;
 }
 
+bool run_glance(const struct sheaf_run *run, const struct claim_row *row, struct dispatch_glance *ret_glance)
+{
+    uint32_t shard = row->grain / run->slots_per_shard;
+    return shard < run->shard_count &&
+           dispatch_glance(&run->shards[shard]->board.dispatches, row->grain, row->number, ret_glance) == 0;
+}
+
 uint32_t run_start_timeout_ms(const struct sheaf_run *run)
 {
     enum { DEFAULT_MS = 300000 }; /* models of many gigabytes come from slow disks */

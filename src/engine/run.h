@@ -197,6 +197,9 @@ uint32_t run_timeout_ms(const struct sheaf_run *run, const struct plan_call *cal
 /* The deadline of a worker process for becoming ready: what the host says, else 300 s. */
 uint32_t run_start_timeout_ms(const struct sheaf_run *run);
 
+/* What a claim page's row is about; false: it is of no dispatch of now. Any thread. */
+bool run_glance(const struct sheaf_run *run, const struct claim_row *row, struct dispatch_glance *ret_glance);
+
 /* A thread of the engine: it takes none of the host's signals. 0 or a negative errno. */
 int thread_start(pthread_t *ret_thread, void *(*body)(void *), void *argument);
 

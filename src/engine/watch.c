@@ -120,16 +120,13 @@ static void check_deadline(struct sheaf_run *run, uint32_t worker, struct proces
         struct claim_row row = claim_page_read(page, i);
         if (row.state != CLAIM_RUNNING || row.blocked || row.since_ns == 0 || row.since_ns >= now_ns)
             continue;
-        uint32_t shard = row.grain / run->slots_per_shard;
-        struct dispatch dispatch;
-        if (shard >= run->shard_count ||
-            dispatch_copy(&run->shards[shard]->board.dispatches, row.grain, &dispatch) < 0 ||
-            dispatch.number != row.number || dispatch.timeout_ns == 0 ||
-            watch_own_ns(now_ns - row.since_ns, waited_ns) <= dispatch.timeout_ns)
+        struct dispatch_glance glance;
+        if (!run_glance(run, &row, &glance) || glance.timeout_ns == 0 ||
+            watch_own_ns(now_ns - row.since_ns, waited_ns) <= glance.timeout_ns)
             continue;
         process->grain = row.grain;
         process->number = row.number;
-        process_kill(process, WORKER_TIMED_OUT, "no answer within %.3g s", (double)dispatch.timeout_ns / 1e9);
+        process_kill(process, WORKER_TIMED_OUT, "no answer within %.3g s", (double)glance.timeout_ns / 1e9);
         return;
     }
 }

@@ -403,6 +403,11 @@ static void descriptors_cross_as_far_as_they_count(void **state)
     assert_memory_equal(&read, &small, offsetof(struct dispatch, inputs[2]));
     assert_int_equal(read.inputs[2].offset, UINT64_C(0xeeeeeeeeeeeeeeee));
     assert_int_equal(read.overflow.offset, UINT64_C(0xeeeeeeeeeeeeeeee));
+    struct dispatch_glance glance;
+    assert_int_equal(dispatch_glance(&stage->table, 3, 2, &glance), 0);
+    assert_int_equal(glance.timeout_ns, 5);
+    assert_int_equal(dispatch_glance(&stage->table, 3, 1, &glance), -ENOENT);
+    assert_int_equal(dispatch_glance(&stage->table, stage->table.capacity, 2, &glance), -ERANGE);
     struct dispatch untouched = read;
     stage->table.slots[3].grain = 4;
     assert_int_equal(dispatch_copy(&stage->table, 3, &read), -EBADMSG);
