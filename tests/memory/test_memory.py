@@ -156,7 +156,7 @@ def check_deaths(checks, make_samples, memory_mib):
             except ProcessLookupError:
                 pass
 
-    check_strict(checks, "deaths", 2, 40 * SCALE, 4, "--workers", "2", each=kill)
+    check_strict(checks, "deaths", 8, 40 * SCALE, 4, "--workers", "2", each=kill)
     checks.expect(len(killed) > 2, "deaths: nobody was killed; make the input larger")
 
 
