@@ -11,10 +11,8 @@
 #include "engine/watch.h"
 
 enum {
-    BLOCK_BYTES = 512, /* of st_blocks */
-    LINE_BYTES = 64,
-    TABLE_BYTES = 1024,    /* from here on what is allocated is a table of records, and begins with a cache line */
-    LARGE_BYTES = 2 << 20, /* and from here on with a huge page */
+    BLOCK_BYTES = 512,  /* of st_blocks */
+    TABLE_BYTES = 1024, /* from here on what is allocated is a table of records, and begins with a cache line */
 };
 
 static void raise_to(_Atomic uint64_t *peak, uint64_t bytes)
@@ -56,9 +54,9 @@ uint64_t memory_peak(const struct memory_count *count)
 static void *table_allocate(size_t bytes)
 {
     void *memory = NULL;
-    if (posix_memalign(&memory, bytes < LARGE_BYTES ? LINE_BYTES : LARGE_BYTES, bytes) != 0)
+    if (posix_memalign(&memory, bytes < HUGE_PAGE_BYTES ? CACHE_LINE_BYTES : HUGE_PAGE_BYTES, bytes) != 0)
         return NULL;
-    if (bytes >= LARGE_BYTES)
+    if (bytes >= HUGE_PAGE_BYTES)
         (void)madvise(memory, bytes, MADV_HUGEPAGE); /* a hint: records of one batch lie on few pages */
     return memory;
 }

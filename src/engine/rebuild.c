@@ -72,9 +72,8 @@ static void rebuild_if_quiet(struct shard *shard, uint32_t pool)
     shard->pools[pool].rebuilding = false;
     for (uint32_t i = 0; i < run->pool_count[pool]; i++) {
         struct link *link = &shard->links[run->pool_first[pool] + i];
-        struct recovered how = {.to_blame = link->to_blame, .moved_on = link->moved_on};
         if (link->awaits_rebuild)
-            supervisor_recovered(run->supervisor, run->pool_first[pool] + i, how);
+            supervisor_recovered(run->supervisor, run->pool_first[pool] + i, link->death);
         link->awaits_rebuild = false;
     }
 }

@@ -350,9 +350,7 @@ void recover_death(struct shard *shard, const struct message_worker *message)
     grant_left(shard, message->worker);
     link->pending_count = 0;
     hold_drop_worker(shard, message->worker);
-    link->to_blame = to_blame;
-    link->moved_on = has_moved_on(shard, link);
-    struct recovered how = {.to_blame = link->to_blame, .moved_on = link->moved_on};
+    link->death = (struct recovered){.to_blame = to_blame, .moved_on = has_moved_on(shard, link)};
     if (!rebuild_delays(shard, message->worker))
-        supervisor_recovered(shard->run->supervisor, message->worker, how);
+        supervisor_recovered(shard->run->supervisor, message->worker, link->death);
 }

@@ -34,6 +34,7 @@
 #include "engine/keymap.h"
 #include "engine/run.h"
 #include "engine/source.h"
+#include "engine/supervisor.h"
 #include "lineage/lineage.h"
 #include "sched/admission.h"
 #include "sched/policy.h"
@@ -89,7 +90,7 @@ struct slot {
     bool reserved_alone : 1; /* struct reservation */
     bool audited : 1;        /* shard.seen says more */
 };
-static_assert(sizeof(struct slot) == 64, "one cache line");
+static_assert(sizeof(struct slot) == CACHE_LINE_BYTES, "one cache line");
 
 enum root_phase { ROOT_WAITING, ROOT_READING, ROOT_LIVE, ROOT_COMPLETE, ROOT_LEAVING };
 
@@ -147,7 +148,7 @@ struct link {
     uint64_t returning_since_ns; /* ... since */
     uint64_t damaged;            /* of the lane's counter, when last looked at */
     bool awaits_rebuild;         /* dead and recovered; its replacement waits for the rings */
-    bool to_blame, moved_on;     /* what is said of its death: struct recovered */
+    struct recovered death;      /* what is said of it */
     uint64_t progress;           /* of the shard, at the last death */
     /* audit.c: */
     bool seen_rows, seen_running; /* in its page, or by what it reported */

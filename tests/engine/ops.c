@@ -374,12 +374,12 @@ static const struct sheaf_option late_options[] = {
     {.name = "file", .type = SHEAF_OPTION_TEXT, .required = 1},
     {.name = "how", .type = SHEAF_OPTION_TEXT, .required = 1, .choices = "hang|stop|always"}};
 
-#define OPERATOR(label, in, out, ...)                                                                                  \
+#define BARE(label, in, out, ...)                                                                                      \
     {                                                                                                                  \
         .size = sizeof(struct sheaf_operator), .name = label, .version = "1", .summary = label, .inputs = in,          \
-        .input_count = sizeof in / sizeof in[0], .outputs = out, .output_count = 1, .open = open_state,                \
-        .close = close_state, __VA_ARGS__                                                                              \
+        .input_count = sizeof in / sizeof in[0], .outputs = out, .output_count = 1, __VA_ARGS__                        \
     }
+#define OPERATOR(label, in, out, ...) BARE(label, in, out, .open = open_state, .close = close_state, __VA_ARGS__)
 #define AT .options = trouble_options, .option_count = 1
 
 static const struct sheaf_operator operators[] = {
@@ -402,42 +402,11 @@ static const struct sheaf_operator operators[] = {
     OPERATOR("one_shape", tensor, one, .run_batch = run_one_shape,
              .flags = SHEAF_OPERATOR_BATCH | SHEAF_OPERATOR_ONE_SHAPE),
     OPERATOR("weigh", text, one, .run_batch = run_weigh, .flags = SHEAF_OPERATOR_BATCH),
-    {.size = sizeof(struct sheaf_operator),
-     .name = "late",
-     .version = "1",
-     .summary = "",
-     .inputs = one,
-     .input_count = 1,
-     .outputs = one,
-     .output_count = 1,
-     .options = late_options,
-     .option_count = 2,
-     .open = open_late,
-     .close = close_state,
-     .run = run_say},
-    {.size = sizeof(struct sheaf_operator),
-     .name = "linger",
-     .version = "1",
-     .summary = "",
-     .inputs = one,
-     .input_count = 1,
-     .outputs = one,
-     .output_count = 1,
-     .options = linger_options,
-     .option_count = 1,
-     .open = open_state,
-     .close = close_linger,
-     .run = run_say},
-    {.size = sizeof(struct sheaf_operator),
-     .name = "unopenable",
-     .version = "1",
-     .summary = "",
-     .inputs = one,
-     .input_count = 1,
-     .outputs = one,
-     .output_count = 1,
-     .open = open_refused,
-     .run = run_say},
+    BARE("late", one, one, .open = open_late, .close = close_state, .run = run_say, .options = late_options,
+         .option_count = 2),
+    BARE("linger", one, one, .open = open_state, .close = close_linger, .run = run_say, .options = linger_options,
+         .option_count = 1),
+    BARE("unopenable", one, one, .open = open_refused, .run = run_say),
 };
 
 SHEAF_API const struct sheaf_plugin *sheaf_plugin(uint32_t host_abi);
