@@ -3,10 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <linux/close_range.h>
-#include <linux/sched.h>
 #include <poll.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -21,6 +20,12 @@
 #include "worker/attach.h"
 
 enum { REAP_MS = 10000, TRACED_MS = 1000, ATTACH_FD = 3, SAFE_FD = 16, ENVIRONMENT_WORD_BYTES = 256 };
+enum { KERNEL_SIGNALS = 64, CHILD_STACK_BYTES = 16384 };
+
+/* What runs between clone and exec borrows the memory of the thread that waits for it, also that thread's errno and
+ * what sanitizers remember of it. So it is bare system calls, of functions that nothing instruments, and it leaves
+ * nothing behind but what exec or _exit takes away. */
+#define IN_CHILD __attribute__((no_sanitize("address", "thread", "undefined")))
 
 struct plan_of_child {
     const struct child_options *options;
@@ -29,57 +34,87 @@ struct plan_of_child {
     pid_t parent;
 };
 
-/* The kernel should pick a worker, which can be replaced, before the host. */
-static void prefer_in_oom(void)
+/* As the kernel has it: the handler is the first word of it, and zeros are SIG_DFL. */
+struct signal_action {
+    uintptr_t words[8];
+};
+
+IN_CHILD static void set_action(int number, void (*handler)(int))
 {
-    int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    struct signal_action action = {{(uintptr_t)handler}};
+    syscall(SYS_rt_sigaction, number, &action, NULL, KERNEL_SIGNALS / 8);
+}
+
+/* Handlers are the parent's; what it ignores stays ignored. What a terminal sent to the parent's group before the child
+ * had its own is not for the child, which a SIGTSTP would stop for good: to ignore a signal drops it. */
+IN_CHILD static void take_own_signals(void)
+{
+    for (int number = 1; number <= KERNEL_SIGNALS; number++) {
+        struct signal_action action = {{0}};
+        bool of_terminal = number == SIGINT || number == SIGQUIT || number == SIGTSTP;
+        if (syscall(SYS_rt_sigaction, number, NULL, &action, KERNEL_SIGNALS / 8) < 0 ||
+            action.words[0] == (uintptr_t)SIG_IGN || (action.words[0] == (uintptr_t)SIG_DFL && !of_terminal))
+            continue;
+        set_action(number, SIG_IGN);
+        set_action(number, SIG_DFL);
+    }
+    const uint64_t none = 0;
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof none);
+}
+
+/* The kernel should pick a worker, which can be replaced, before the host. */
+IN_CHILD static void prefer_in_oom(void)
+{
+    long fd = syscall(SYS_openat, AT_FDCWD, "/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC, 0);
     if (fd < 0)
         return;
-    (void)!write(fd, "500", 3);
-    close(fd);
+    syscall(SYS_write, fd, "500", 3);
+    syscall(SYS_close, fd);
 }
 
-/* Runs in the child, between clone and exec: only async-signal-safe calls. */
-static _Noreturn void become_worker(const struct plan_of_child *plan)
+IN_CHILD static bool take_descriptors(const struct plan_of_child *plan)
 {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != plan->parent)
-        _exit(127); /* the parent died before the line above */
-    setpgid(0, 0);
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
+    return syscall(SYS_dup3, plan->null, 0, 0) >= 0 && syscall(SYS_dup3, plan->output, 1, 0) >= 0 &&
+           syscall(SYS_dup3, plan->output, 2, 0) >= 0 && syscall(SYS_dup3, plan->socket, ATTACH_FD, 0) >= 0 &&
+           syscall(SYS_close_range, ATTACH_FD + 1, ~0u, 0) >= 0;
+}
+
+/* The child. Returns only what it ends with when there is no executing. */
+IN_CHILD static int become_worker(void *argument)
+{
+    const struct plan_of_child *plan = argument;
+    const struct rlimit64 no_core = {0, 0};
+    syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    if (syscall(SYS_getppid) != plan->parent)
+        return 127; /* the parent died before the line above */
+    syscall(SYS_setpgid, 0, 0);
+    take_own_signals();
     if (plan->options->cores)
-        sched_setaffinity(0, sizeof *plan->options->cores, plan->options->cores);
-    struct rlimit no_core = {0, 0};
-    setrlimit(RLIMIT_CORE, &no_core);
+        syscall(SYS_sched_setaffinity, 0, sizeof *plan->options->cores, plan->options->cores);
+    syscall(SYS_prlimit64, 0, RLIMIT_CORE, &no_core, NULL);
     prefer_in_oom();
-    if (dup2(plan->null, 0) < 0 || dup2(plan->output, 1) < 0 || dup2(plan->output, 2) < 0 ||
-        dup2(plan->socket, ATTACH_FD) < 0)
-        _exit(127);
-    syscall(SYS_close_range, ATTACH_FD + 1, ~0u, 0);
-    char path[PATH_MAX], mode[16], fd[] = "3";
-    strncpy(path, plan->options->path, sizeof path - 1);
-    path[sizeof path - 1] = '\0';
-    strncpy(mode, plan->options->mode, sizeof mode - 1);
-    mode[sizeof mode - 1] = '\0';
-    char *const arguments[] = {path, mode, fd, NULL};
-    execve(path, arguments, plan->environment);
+    if (!take_descriptors(plan))
+        return 127;
+    const char *const arguments[] = {plan->options->path, plan->options->mode, "3", NULL};
+    syscall(SYS_execve, plan->options->path, arguments, plan->environment);
     static const char message[] = "cannot execute the worker program\n";
-    (void)!write(2, message, sizeof message - 1);
-    _exit(127);
+    syscall(SYS_write, 2, message, sizeof message - 1);
+    return 127;
 }
 
-/* A process without an exit signal, and its pidfd. Old container filters refuse clone3 with ENOSYS: then clone. */
-static pid_t clone_with_pidfd(int *ret_pidfd)
+/* A process without an exit signal, and its pidfd. It runs in this thread's memory, on a stack of its own, while the
+ * thread waits for its exec: to copy the page tables of a host (and to fault on each page written after that) costs
+ * more than all the rest of a start. Signals are blocked, so that no handler of the host's runs in it. */
+IN_CHILD static pid_t clone_with_pidfd(const struct plan_of_child *plan, int *ret_pidfd)
 {
-    int pidfd = -1;
-    struct clone_args arguments = {.flags = CLONE_PIDFD | CLONE_CLEAR_SIGHAND, .pidfd = (uint64_t)(uintptr_t)&pidfd};
-    pid_t pid = (pid_t)syscall(SYS_clone3, &arguments, sizeof arguments);
-    if (pid < 0 && (errno == ENOSYS || errno == EPERM || errno == EINVAL))
-        pid = (pid_t)syscall(SYS_clone, CLONE_PIDFD, NULL, &pidfd, NULL, 0);
-    if (pid > 0)
-        *ret_pidfd = pidfd;
+    _Alignas(64) char stack[CHILD_STACK_BYTES];
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int pid = clone(become_worker, stack + sizeof stack, CLONE_VM | CLONE_VFORK | CLONE_PIDFD, (void *)plan, ret_pidfd);
+    int error = errno;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = error;
     return pid;
 }
 
@@ -145,9 +180,7 @@ int child_spawn(const struct child_options *options, struct child *ret_child)
     struct child child = CHILD_NONE;
     child.socket = sockets[0];
     child.output = pipes[0];
-    child.pid = clone_with_pidfd(&child.pidfd);
-    if (child.pid == 0)
-        become_worker(&plan);
+    child.pid = clone_with_pidfd(&plan, &child.pidfd);
     if (child.pid < 0) {
         result = -errno;
         goto out;

@@ -199,7 +199,7 @@ void supervisor_replace_recovered(struct supervisor *supervisor)
             continue;
         if (!count_idle_death(supervisor, worker))
             continue;
-        payload_end_lease(run->payload, worker, FIRST_CHUNKS);
+        payload_end_lease(run->payload, worker, supervisor_first_chunks(run, worker));
         keep_times(run, &run->workers[worker]);
         lane_reset(&run->workers[worker].lane);
         process->phase = PHASE_NONE;

@@ -21,7 +21,6 @@
 #include "worker/attach.h"
 
 enum {
-    FIRST_CHUNKS = 2,      /* made real before a worker starts; more when it asks */
     FUTILE_STARTS_MAX = 3, /* processes of one worker number that died in a row without having become ready */
 };
 
@@ -58,6 +57,9 @@ void supervisor_give_up(struct supervisor *supervisor, int status, const char *l
 
 /* supervisor_launch.c */
 void supervisor_launch(struct supervisor *supervisor, uint32_t worker); /* or the run is given up */
+/* How many chunks are made real before a worker starts. It asks for more, or for its first, when it needs them; what
+ * its answers will surely take is cleared while its process starts. */
+uint32_t supervisor_first_chunks(const struct sheaf_run *run, uint32_t worker);
 
 /* supervisor_hear.c */
 void supervisor_hear_socket(struct supervisor *supervisor, uint32_t worker);

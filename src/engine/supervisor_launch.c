@@ -9,6 +9,8 @@
 #include "engine/place.h"
 #include "engine/supervisor_internal.h"
 
+enum { FIRST_CHUNKS = 2 }; /* of a worker whose answers take memory */
+
 /* A process whose death nobody would be told of is ended here and now. */
 static void bury_unwatched(struct process *process)
 {
@@ -18,6 +20,33 @@ static void bury_unwatched(struct process *process)
     child_reap(&process->child, &status, &cpu_us);
     child_close(&process->child);
     process->phase = PHASE_NONE;
+}
+
+static bool is_scalar(const struct plan_port *port)
+{
+    uint32_t base = SHEAF_KIND_BASE(port->kind);
+    return SHEAF_KIND_DEPTH(port->kind) == 0 && (base == SHEAF_BOOL || base == SHEAF_I64 || base == SHEAF_F64);
+}
+
+/* Whether an operator that the Pool serves may answer with anything that takes memory. */
+static bool answers_take_memory(const struct sheaf_run *run, uint32_t pool)
+{
+    const struct sheaf_plan *plan = run->plan;
+    const struct plan_pool *plan_pool = &plan->pools[pool];
+    for (uint32_t i = 0; i < plan_pool->call_count; i++) {
+        const struct plan_call *call = &plan->calls[plan->pool_calls[plan_pool->call_first + i]];
+        for (uint32_t output = 0; call->live && output < call->output_count; output++) {
+            const struct plan_port *port = &plan->ports[plan->call_ports[call->output_first + output]];
+            if (!is_scalar(port) || (call->op->outputs[output].flags & SHEAF_PORT_GROUP) != 0)
+                return true;
+        }
+    }
+    return false;
+}
+
+uint32_t supervisor_first_chunks(const struct sheaf_run *run, uint32_t worker)
+{
+    return answers_take_memory(run, run->workers[worker].pool) ? FIRST_CHUNKS : 0;
 }
 
 static int spawn_process(const struct sheaf_run *run, uint32_t worker, const cpu_set_t *cores, struct child *ret_child)
@@ -37,7 +66,7 @@ static int start_process(struct supervisor *supervisor, uint32_t worker)
     struct process *process = &supervisor->processes[worker];
     cpu_set_t cores;
     bool kept = place_worker_cores(run, worker, &cores);
-    payload_back(run->payload, worker, FIRST_CHUNKS);
+    payload_back(run->payload, worker, supervisor_first_chunks(run, worker));
     struct greeting greeting;
     int result = greet_prepare(run, worker, &greeting);
     if (result < 0)
