@@ -26,12 +26,21 @@ void mailbox_fini(struct mailbox *mailbox)
 bool mailbox_post(struct mailbox *mailbox, struct message *message)
 {
     message->next = NULL;
-    if (mailbox->count)
-        memory_add(mailbox->count, malloc_usable_size(message));
+    return mailbox_post_all(mailbox, message);
+}
+
+bool mailbox_post_all(struct mailbox *mailbox, struct message *first)
+{
+    struct message **last = &first->next;
+    for (struct message *message = first; message; message = message->next) {
+        if (mailbox->count)
+            memory_add(mailbox->count, malloc_usable_size(message));
+        last = &message->next;
+    }
     pthread_mutex_lock(&mailbox->lock);
     bool was_empty = mailbox->first == NULL;
-    *mailbox->last = message;
-    mailbox->last = &message->next;
+    *mailbox->last = first;
+    mailbox->last = last;
     pthread_mutex_unlock(&mailbox->lock);
     return was_empty;
 }

@@ -74,10 +74,10 @@ void run_log(const struct sheaf_run *run, int level, const char *format, ...)
     options->log(options->cookie, level, line);
 }
 
-void run_tell_host(struct sheaf_run *run, struct message *message)
+void run_tell_host(struct sheaf_run *run, struct message *first)
 {
     uint64_t one = 1;
-    if (!mailbox_post(&run->inbox, message))
+    if (!mailbox_post_all(&run->inbox, first))
         return;
     atomic_fetch_add_explicit(&run->told, 1, memory_order_relaxed); /* the write orders it before what the host reads */
     (void)!write(run->inbox_fd, &one, sizeof one);

@@ -185,8 +185,8 @@ struct message_worker { /* ATTACHED, DEATH, RETIRED */
     char text[256];          /* how it died, for causes */
 };
 
-/* Posts to the host and wakes it. Any thread. */
-void run_tell_host(struct sheaf_run *run, struct message *message);
+/* Posts a chain of messages to the host and wakes it. Any thread. */
+void run_tell_host(struct sheaf_run *run, struct message *first);
 /* Stops everything with one line; the host sees EVENT_FATAL. Any thread. */
 void run_fail(struct sheaf_run *run, const char *format, ...) SHEAF_PRINTF(2, 3);
 /* One line for the engine's log callback. Any thread. */

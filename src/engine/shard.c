@@ -135,6 +135,8 @@ void shard_note_batch(struct shard *shard, uint64_t run_ns)
     shard->tells.run_us += (run_us - shard->tells.run_us) / 8;
 }
 
+/* Batches come in clusters, so their number and the time they took are averaged apart: one of a pause and ten at once are
+ * eleven in a pause. */
 static void count_tells(struct shard *shard)
 {
     struct tells *tells = &shard->tells;
@@ -142,7 +144,8 @@ static void count_tells(struct shard *shard)
         return;
     uint64_t since_us = shard->now_us - tells->last_us;
     since_us = since_us < PAUSE_US ? since_us : PAUSE_US;
-    tells->gap_us += ((double)since_us / tells->count - tells->gap_us) / 8;
+    tells->batches += (tells->count - tells->batches) / 8;
+    tells->span_us += ((double)since_us - tells->span_us) / 8;
     tells->last_us = shard->now_us;
     tells->count = 0;
 }
@@ -157,8 +160,27 @@ static uint64_t sleep_over_us(const struct shard *shard, uint64_t now_us)
     uint64_t over_us = (uint64_t)(tells->run_us / OVER_PART_OF_BATCH);
     over_us = over_us < OVER_US_MAX ? over_us : OVER_US_MAX;
     over_us = over_us > OVER_US_MIN ? over_us : OVER_US_MIN;
-    bool many = tells->gap_us * OVER_BATCHES <= (double)over_us;
+    bool many = tells->span_us * OVER_BATCHES <= (double)over_us * tells->batches;
     return many && now_us - tells->last_us < over_us ? over_us : 0; /* none came over the last time: it is over */
+}
+
+void shard_add_result(struct shard *shard, struct message *message)
+{
+    message->next = NULL;
+    if (!shard->results)
+        shard->results_end = &shard->results;
+    *shard->results_end = message;
+    shard->results_end = &message->next;
+}
+
+/* What a step has brought to an end goes out together, and the host wakes once: to counts that know of it. */
+static void tell_results(struct shard *shard, bool count)
+{
+    if (count || shard->results)
+        counts_publish(shard);
+    if (shard->results)
+        run_tell_host(shard->run, shard->results);
+    shard->results = NULL;
 }
 
 /* One round. True: there may be more to do at once. */
@@ -178,8 +200,7 @@ static bool step(struct shard *shard)
     work += dispatch_step(shard);
     batching_settle(shard);
     dispatch_publish(shard);
-    if (work > 0 || counts_are_stale(shard))
-        counts_publish(shard);
+    tell_results(shard, work > 0 || counts_are_stale(shard));
     return work > 0;
 }
 
@@ -245,6 +266,7 @@ static void *shard_thread(void *argument)
         if (recall_step(shard, &wait_ns) == 0)
             park(shard, seen, wait_ns);
     }
+    tell_results(shard, false);
     return NULL;
 }
 

@@ -189,7 +189,8 @@ enum alone_says { ALONE_OPEN, ALONE_HELD, ALONE_MINE };
 struct tells {
     uint32_t count; /* in this step */
     uint64_t last_us;
-    double gap_us, run_us; /* between two of them; what a batch takes */
+    double batches, span_us; /* lately: of a step that had any, and since the one before it */
+    double run_us;           /* what a batch takes */
 };
 
 struct batching;    /* batching.c */
@@ -250,6 +251,8 @@ struct shard {
     uint32_t *complete;
     uint32_t complete_count, complete_capacity;
 
+    struct message *results, **results_end; /* of this step, for the host */
+
     struct call_counts *counts; /* per Call */
     struct counted *counted;    /* counts.c: what other threads may see of these and of lineage's */
     struct pool_state *pools;   /* per Pool */
@@ -290,6 +293,8 @@ void shard_wake_all(const struct sheaf_run *run);
 void shard_note_batch(struct shard *shard, uint64_t run_ns);
 /* After every lineage event: acts on what its effects collected. */
 void shard_settle(struct shard *shard);
+/* A result for the host, at the end of the step. */
+void shard_add_result(struct shard *shard, struct message *message);
 /* Gives up the run: memory is out, or an internal rule is broken. */
 void shard_fail(struct shard *shard, int status, const char *what);
 
