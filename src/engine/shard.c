@@ -19,6 +19,7 @@ enum {
     OVER_US_MAX = 100000,
     OVER_US_MIN = 2000,       /* a shorter sleep is not worth a timer, nor is a longer one to be noticed */
     OVER_BATCHES = 2,         /* expected meanwhile, at least */
+    OVER_SILENT = 3,          /* sleeps that none came over: it is over */
     LOOK_AT_ALL_US = 1000000, /* as often as the supervisor bumps: who spoils the news of others costs that much */
     PAUSE_US = 100000,        /* longer ones between batches say nothing more */
 };
@@ -135,8 +136,8 @@ void shard_note_batch(struct shard *shard, uint64_t run_ns)
     shard->tells.run_us += (run_us - shard->tells.run_us) / 8;
 }
 
-/* Batches come in clusters, so their number and the time they took are averaged apart: one of a pause and ten at once are
- * eleven in a pause. */
+/* Batches come in clusters, so their number and the time they took are averaged apart: one of a pause and ten at once
+ * are eleven in a pause. */
 static void count_tells(struct shard *shard)
 {
     struct tells *tells = &shard->tells;
@@ -161,7 +162,7 @@ static uint64_t sleep_over_us(const struct shard *shard, uint64_t now_us)
     over_us = over_us < OVER_US_MAX ? over_us : OVER_US_MAX;
     over_us = over_us > OVER_US_MIN ? over_us : OVER_US_MIN;
     bool many = tells->span_us * OVER_BATCHES <= (double)over_us * tells->batches;
-    return many && now_us - tells->last_us < over_us ? over_us : 0; /* none came over the last time: it is over */
+    return many && now_us - tells->last_us < over_us * OVER_SILENT ? over_us : 0;
 }
 
 void shard_add_result(struct shard *shard, struct message *message)
