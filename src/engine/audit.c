@@ -208,6 +208,7 @@ static void see_page(struct look *look, uint32_t worker)
     }
     if (link->seen_rows || link->free_since_ns == 0)
         link->free_since_ns = link->seen_rows ? 0 : look->now_ns;
+    shard->pools[shard->run->workers[worker].pool].some_free |= link->free_since_ns != 0;
     if (!link->seen_rows || link->seen_running)
         link->stuck_since_ns = 0;
     else if (link->stuck_since_ns == 0)
@@ -285,9 +286,11 @@ static void judge_waiting(struct look *look, struct slot *slot)
     const struct sheaf_run *run = shard->run;
     uint64_t waits_ns = look->now_ns - seen_of(shard, slot)->since_ns;
     uint32_t pool = pool_of(shard, slot);
+    if (waits_ns <= SHOW_NS || !shard->pools[pool].some_free)
+        return;
     for (uint32_t i = 0; i < run->pool_count[pool]; i++) {
         uint32_t worker = run->pool_first[pool] + i;
-        if (waits_ns > SHOW_NS && stands_free(look, slot, worker, SHOW_NS))
+        if (stands_free(look, slot, worker, SHOW_NS))
             rebuild_show_rows(shard, pool);
         if (waits_ns > look->longest_ns && stands_free(look, slot, worker, look->longest_ns))
             supervisor_end_idle(run->supervisor, worker, shard->links[worker].generation, look->longest_ns);
@@ -372,6 +375,8 @@ void audit_step(struct shard *shard)
     struct look look = {.shard = shard, .now_ns = now_ns, .longest_ns = longest_bound(shard)};
     shard->audits++;
     complete_step(shard, true);
+    for (uint32_t pool = 0; pool < shard->plan->pool_count; pool++)
+        shard->pools[pool].some_free = false;
     for (uint32_t worker = 0; worker < shard->run->worker_count; worker++)
         see_page(&look, worker);
     for (uint32_t i = 0; i < shard->slots_real; i++) {

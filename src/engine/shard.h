@@ -170,6 +170,7 @@ struct pool_state {
     bool has_lanes;  /* some of its Calls have (src/sched/lanes.c) */
     bool pushed;     /* rows were offered since its event count was bumped */
     bool rebuilding; /* its workers are being killed so that its rings can be made anew */
+    bool some_free;  /* the last audit found no row with one of its workers */
     uint32_t homed;  /* rows out that were offered to one worker first */
 };
 
