@@ -328,7 +328,7 @@ void admit_complete(struct shard *shard, uint32_t lineage_root)
     }
     result->message.kind = MESSAGE_RESULT;
     atomic_fetch_add_explicit(&shard->run->results_out, 1, memory_order_relaxed);
-    shard_add_result(shard, &result->message);
+    shard_add_message(shard, &result->message);
 }
 
 void admit_acknowledge(struct shard *shard, struct root *root)

@@ -360,7 +360,7 @@ void complete_failed(struct shard *shard, const struct sched_loss *loss, const u
             if (message) {
                 message->message.kind = MESSAGE_ABORT;
                 snprintf(message->text, sizeof message->text, "%.*s", (int)text_bytes, text);
-                run_tell_host(shard->run, &message->message);
+                shard_add_message(shard, &message->message);
             }
         }
     }

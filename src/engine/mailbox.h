@@ -27,7 +27,7 @@ struct mailbox {
 void mailbox_init(struct mailbox *mailbox, struct memory_count *count);
 void mailbox_fini(struct mailbox *mailbox); /* frees what is left */
 
-/* Takes the message over, or a chain of them, oldest first. True: the mailbox was empty, so the reader may be asleep. */
+/* Takes the message over, or a chain of them, oldest first. True: the mailbox was empty, and the reader may sleep. */
 bool mailbox_post(struct mailbox *mailbox, struct message *message);
 bool mailbox_post_all(struct mailbox *mailbox, struct message *first);
 

@@ -24,6 +24,27 @@ enum {
     PAUSE_US = 100000,        /* longer ones between batches say nothing more */
 };
 
+/* ---- what the host is told ---- */
+
+void shard_add_message(struct shard *shard, struct message *message)
+{
+    message->next = NULL;
+    if (!shard->messages)
+        shard->messages_end = &shard->messages;
+    *shard->messages_end = message;
+    shard->messages_end = &message->next;
+}
+
+/* What a step has brought to an end goes out together, and the host wakes once: to counts that know of it. */
+static void tell_host(struct shard *shard, bool count)
+{
+    if (count || shard->messages)
+        counts_publish(shard);
+    if (shard->messages)
+        run_tell_host(shard->run, shard->messages);
+    shard->messages = NULL;
+}
+
 /* ---- what lineage tells ---- */
 
 static void on_ready(void *cookie, struct grain grain)
@@ -73,6 +94,7 @@ void shard_settle(struct shard *shard)
 void shard_fail(struct shard *shard, int status, const char *what)
 {
     shard->stopping = true;
+    tell_host(shard, false); /* they were there before */
     run_fail(shard->run, "%s: %s", what, sheaf_status_text(status));
 }
 
@@ -165,25 +187,6 @@ static uint64_t sleep_over_us(const struct shard *shard, uint64_t now_us)
     return many && now_us - tells->last_us < over_us * OVER_SILENT ? over_us : 0;
 }
 
-void shard_add_result(struct shard *shard, struct message *message)
-{
-    message->next = NULL;
-    if (!shard->results)
-        shard->results_end = &shard->results;
-    *shard->results_end = message;
-    shard->results_end = &message->next;
-}
-
-/* What a step has brought to an end goes out together, and the host wakes once: to counts that know of it. */
-static void tell_results(struct shard *shard, bool count)
-{
-    if (count || shard->results)
-        counts_publish(shard);
-    if (shard->results)
-        run_tell_host(shard->run, shard->results);
-    shard->results = NULL;
-}
-
 /* One round. True: there may be more to do at once. */
 static bool step(struct shard *shard)
 {
@@ -201,7 +204,7 @@ static bool step(struct shard *shard)
     work += dispatch_step(shard);
     batching_settle(shard);
     dispatch_publish(shard);
-    tell_results(shard, work > 0 || counts_are_stale(shard));
+    tell_host(shard, work > 0 || counts_are_stale(shard));
     return work > 0;
 }
 
@@ -267,7 +270,7 @@ static void *shard_thread(void *argument)
         if (recall_step(shard, &wait_ns) == 0)
             park(shard, seen, wait_ns);
     }
-    tell_results(shard, false);
+    tell_host(shard, false);
     return NULL;
 }
 

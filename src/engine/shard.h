@@ -252,7 +252,7 @@ struct shard {
     uint32_t *complete;
     uint32_t complete_count, complete_capacity;
 
-    struct message *results, **results_end; /* of this step, for the host */
+    struct message *messages, **messages_end; /* of this step, to the host */
 
     struct call_counts *counts; /* per Call */
     struct counted *counted;    /* counts.c: what other threads may see of these and of lineage's */
@@ -294,8 +294,8 @@ void shard_wake_all(const struct sheaf_run *run);
 void shard_note_batch(struct shard *shard, uint64_t run_ns);
 /* After every lineage event: acts on what its effects collected. */
 void shard_settle(struct shard *shard);
-/* A result for the host, at the end of the step. */
-void shard_add_result(struct shard *shard, struct message *message);
+/* A message to the host, a result or that the run is to end: it goes at the end of the step. */
+void shard_add_message(struct shard *shard, struct message *message);
 /* Gives up the run: memory is out, or an internal rule is broken. */
 void shard_fail(struct shard *shard, int status, const char *what);
 
@@ -306,7 +306,7 @@ void admit_source(struct shard *shard, struct message_source *message);
 void admit_begun(struct shard *shard, struct root *root);
 void admit_step(struct shard *shard); /* starts reads and admits as far as the window allows */
 void admit_cancel(struct shard *shard, const char *text);
-void admit_complete(struct shard *shard, uint32_t lineage_root); /* makes the result and tells the host */
+void admit_complete(struct shard *shard, uint32_t lineage_root); /* makes the result, for the end of the step */
 void admit_acknowledge(struct shard *shard, struct root *root);
 /* A value of it is damaged: it is begun anew, or fails if it was too often. It is LIVE. */
 void admit_again(struct shard *shard, struct root *root);

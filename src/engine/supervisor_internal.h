@@ -57,8 +57,8 @@ void supervisor_give_up(struct supervisor *supervisor, int status, const char *l
 
 /* supervisor_launch.c */
 void supervisor_launch(struct supervisor *supervisor, uint32_t worker); /* or the run is given up */
-/* How many chunks are made real before a worker starts. It asks for more, or for its first, when it needs them; what
- * its answers will surely take is cleared while its process starts. */
+/* How many chunks are made real before a worker starts: none where its answers take no memory. It asks for more when it
+ * needs them. */
 uint32_t supervisor_first_chunks(const struct sheaf_run *run, uint32_t worker);
 
 /* supervisor_hear.c */

@@ -28,7 +28,8 @@ static bool is_scalar(const struct plan_port *port)
     return SHEAF_KIND_DEPTH(port->kind) == 0 && (base == SHEAF_BOOL || base == SHEAF_I64 || base == SHEAF_F64);
 }
 
-/* Whether an operator that the Pool serves may answer with anything that takes memory. */
+/* Whether an operator that the Pool serves may answer with anything that takes memory. One that answers with numbers
+ * may still take some for itself while it works: it asks then, as one that needs a third chunk does. */
 static bool answers_take_memory(const struct sheaf_run *run, uint32_t pool)
 {
     const struct sheaf_plan *plan = run->plan;
@@ -94,7 +95,9 @@ static int start_process(struct supervisor *supervisor, uint32_t worker)
     process->end = WORKER_CRASHED;
     process->line_bytes = 0;
     result = greet_send(run, worker, process->generation, process->child.socket, &greeting);
-    if (result < 0)
+    if (result == -EPIPE || result == -ECONNRESET)
+        child_kill(&process->child, SIGKILL); /* it has most likely ended, and how it did says more */
+    else if (result < 0)
         process_kill(process, WORKER_BREACH, "it was not ready to be greeted: %s", sheaf_status_text(result));
     result = supervisor_listen(supervisor, process->child.pidfd, HEARD_DEATH, worker);
     if (result == 0)
