@@ -52,6 +52,7 @@ static int run_program(const cpu_set_t *cores, char *ret_output)
         used += got > 0 ? (size_t)got : 0;
     }
     ret_output[used] = '\0';
+    assert_int_equal(poll(&(struct pollfd){.fd = child.pidfd, .events = POLLIN}, 1, 60000), 1);
     assert_int_equal(child_reap(&child, &status, &cpu_us), 0);
     child_close(&child);
     unlink(program);
