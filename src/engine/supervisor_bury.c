@@ -73,6 +73,8 @@ void supervisor_bury(struct supervisor *supervisor, uint32_t worker)
     epoll_ctl(supervisor->epoll_fd, EPOLL_CTL_DEL, process->child.pidfd, NULL);
     atomic_store_explicit(&process->pid, 0, memory_order_relaxed);
     child_reap(&process->child, &status, &cpu_us);
+    if (!process->greeted && WIFEXITED(status))
+        process->killed = false; /* that is why it could not be greeted */
     atomic_fetch_add_explicit(&supervisor->dead_cpu_us, (uint64_t)cpu_us, memory_order_relaxed);
     struct message_worker death = {.message.kind = MESSAGE_DEATH, .worker = worker};
     describe_death(supervisor, process, status, &death);

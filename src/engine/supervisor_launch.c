@@ -95,9 +95,8 @@ static int start_process(struct supervisor *supervisor, uint32_t worker)
     process->end = WORKER_CRASHED;
     process->line_bytes = 0;
     result = greet_send(run, worker, process->generation, process->child.socket, &greeting);
-    if (result == -EPIPE || result == -ECONNRESET)
-        child_kill(&process->child, SIGKILL); /* it has most likely ended, and how it did says more */
-    else if (result < 0)
+    process->greeted = result == 0;
+    if (result < 0)
         process_kill(process, WORKER_BREACH, "it was not ready to be greeted: %s", sheaf_status_text(result));
     result = supervisor_listen(supervisor, process->child.pidfd, HEARD_DEATH, worker);
     if (result == 0)

@@ -32,6 +32,7 @@ struct process {
     bool by_shard;          /* for what others of its Pool may have done as well */
     uint64_t killed_ns;     /* when */
     bool undead_told;       /* it was said that it does not die */
+    bool greeted;           /* it has its hello */
     enum worker_end end;
     uint64_t started_ns;       /* when it was made */
     bool start_told;           /* it was said that its start takes long */
