@@ -10,7 +10,10 @@
 #define SHM_VALUE_REF_H
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stdint.h>
+
+#include <sheaf/value.h>
 
 #define VALUE_INLINE 0u /* segment of values that need no memory: bool, i64, f64, empty text */
 
@@ -24,6 +27,12 @@ struct value_ref {
     uint64_t hash;    /* XXH3 of the data with --integrity, else 0 */
 };
 static_assert(sizeof(struct value_ref) == 32, "part of the shared layout");
+
+/* Whether every value of a kind is in its reference. */
+static inline bool value_is_scalar(sheaf_kind kind)
+{
+    return kind == SHEAF_BOOL || kind == SHEAF_I64 || kind == SHEAF_F64;
+}
 
 /*
  * What stands in the `prefix` bytes before `offset`, which begin 8-byte aligned:

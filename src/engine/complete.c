@@ -152,11 +152,9 @@ static bool value_accept(struct shard *shard, uint32_t worker, sheaf_kind kind, 
         return ref->segment == payload_worker_segment(shard->run->payload, worker) &&
                (ref->hash != 0) == (shard->run->integrity != SHEAF_INTEGRITY_OFF) &&
                payload_retain(shard->run->payload, ref) == 0;
-    uint32_t base = SHEAF_KIND_BASE(kind);
-    bool scalar = SHEAF_KIND_DEPTH(kind) == 0 && (base == SHEAF_BOOL || base == SHEAF_I64 || base == SHEAF_F64);
-    if (SHEAF_KIND_DEPTH(kind) == 0 && base == SHEAF_BOOL)
+    if (kind == SHEAF_BOOL)
         ref->offset = ref->offset != 0;
-    return scalar || ref->length == 0;
+    return value_is_scalar(kind) || ref->length == 0;
 }
 
 /* Accepts `count` values, or none: those accepted before the bad one are given back. */

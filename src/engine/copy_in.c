@@ -8,12 +8,6 @@
 
 enum { PREFIX_ALIGNMENT = 64 };
 
-static bool is_scalar(sheaf_kind kind)
-{
-    uint32_t base = SHEAF_KIND_BASE(kind);
-    return SHEAF_KIND_DEPTH(kind) == 0 && (base == SHEAF_BOOL || base == SHEAF_I64 || base == SHEAF_F64);
-}
-
 static struct value_ref scalar_ref(const struct sheaf_value *value)
 {
     bool boolean = SHEAF_KIND_BASE(value->kind) == SHEAF_BOOL;
@@ -71,7 +65,7 @@ static bool leaf_is_sound(const struct sheaf_value *value)
 
 int leaf_copy_in(struct payload *payload, uint32_t shard, const struct sheaf_value *value, struct value_ref *ret_ref)
 {
-    if (is_scalar(value->kind)) {
+    if (value_is_scalar(value->kind)) {
         *ret_ref = scalar_ref(value);
         return 0;
     }
@@ -134,7 +128,7 @@ static int place_value(struct work *work, const struct sheaf_value *value, struc
             place->kind = value->kind;
         return value->list ? push(work, value->list, place) : -EINVAL;
     }
-    if (is_scalar(value->kind)) {
+    if (value_is_scalar(value->kind)) {
         if (place)
             *place = scalar_ref(value);
         return 0;

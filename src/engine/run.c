@@ -172,9 +172,7 @@ static void wait_for_space(struct sheaf_run *run)
 /* What is known of a value's size before it is read. */
 static uint64_t size_of(const struct sheaf_value *value)
 {
-    uint32_t base = SHEAF_KIND_BASE(value->kind);
-    bool scalar = base == SHEAF_BOOL || base == SHEAF_I64 || base == SHEAF_F64;
-    return scalar || SHEAF_KIND_DEPTH(value->kind) > 0 ? 0 : value->length_bytes;
+    return value_is_scalar(value->kind) || SHEAF_KIND_DEPTH(value->kind) > 0 ? 0 : value->length_bytes;
 }
 
 int sheaf_run_submit(struct sheaf_run *run, const struct sheaf_submission *submission, uint64_t *ret_root,

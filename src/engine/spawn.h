@@ -3,9 +3,9 @@
  * Starting and burying worker processes.
  *
  * A child is cloned with a pidfd and without an exit signal, so the host's SIGCHLD and wait() never see it. The thread
- * that starts it waits until it has executed its program (as vfork does), also where that program lies on a disk that
- * does not answer: no memory of the host is copied. It dies with
- * that thread (PDEATHSIG follows the thread), which is why only the supervisor thread may call this.
+ * that starts it waits until it has executed its program (as vfork does), also where that lies on a disk that does not
+ * answer; so no memory of the host is copied. It dies with that thread (PDEATHSIG follows the thread), which is why
+ * only the supervisor thread may call this.
  */
 #ifndef SRC_ENGINE_SPAWN_H
 #define SRC_ENGINE_SPAWN_H

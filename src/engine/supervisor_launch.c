@@ -22,12 +22,6 @@ static void bury_unwatched(struct process *process)
     process->phase = PHASE_NONE;
 }
 
-static bool is_scalar(const struct plan_port *port)
-{
-    uint32_t base = SHEAF_KIND_BASE(port->kind);
-    return SHEAF_KIND_DEPTH(port->kind) == 0 && (base == SHEAF_BOOL || base == SHEAF_I64 || base == SHEAF_F64);
-}
-
 /* Whether an operator that the Pool serves may answer with anything that takes memory. One that answers with numbers
  * may still take some for itself while it works: it asks then, as one that needs a third chunk does. */
 static bool answers_take_memory(const struct sheaf_run *run, uint32_t pool)
@@ -38,7 +32,7 @@ static bool answers_take_memory(const struct sheaf_run *run, uint32_t pool)
         const struct plan_call *call = &plan->calls[plan->pool_calls[plan_pool->call_first + i]];
         for (uint32_t output = 0; call->live && output < call->output_count; output++) {
             const struct plan_port *port = &plan->ports[plan->call_ports[call->output_first + output]];
-            if (!is_scalar(port) || (call->op->outputs[output].flags & SHEAF_PORT_GROUP) != 0)
+            if (!value_is_scalar(port->kind) || (call->op->outputs[output].flags & SHEAF_PORT_GROUP) != 0)
                 return true;
         }
     }

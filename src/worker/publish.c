@@ -102,11 +102,6 @@ static uint64_t carried_bytes(const struct sheaf_value *value, const struct pref
     return elsewhere ? 0 : value->length_bytes;
 }
 
-static bool is_scalar(sheaf_kind kind)
-{
-    return kind == SHEAF_BOOL || kind == SHEAF_I64 || kind == SHEAF_F64;
-}
-
 static bool is_plausible(const struct sheaf_value *value)
 {
     uint32_t base = SHEAF_KIND_BASE(value->kind);
@@ -114,7 +109,7 @@ static bool is_plausible(const struct sheaf_value *value)
         return false;
     if (SHEAF_KIND_DEPTH(value->kind) > 0)
         return value->list != NULL;
-    return is_scalar(value->kind) || base == SHEAF_FILE || value->data != NULL || value->length_bytes == 0;
+    return value_is_scalar(value->kind) || base == SHEAF_FILE || value->data != NULL || value->length_bytes == 0;
 }
 
 /* A value that needs no memory. */
@@ -124,7 +119,7 @@ static bool publish_inline(const struct sheaf_value *value, struct value_ref *re
     uint32_t base = SHEAF_KIND_BASE(value->kind);
     if (value->kind == SHEAF_BOOL)
         ref.offset = value->boolean != 0;
-    else if (is_scalar(value->kind))
+    else if (value_is_scalar(value->kind))
         ref.offset = (uint64_t)value->i64;
     else if (SHEAF_KIND_DEPTH(value->kind) > 0 || value->length_bytes > 0 || base == SHEAF_TENSOR ||
              base == SHEAF_FILE || (base == SHEAF_BYTES && value->name != NULL))
