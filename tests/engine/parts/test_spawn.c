@@ -23,11 +23,12 @@
 
 enum { OUTPUT_BYTES = 8192 };
 
-static char program[] = "/tmp/sheaf-spawn-XXXXXX";
+#define PROGRAM_TEMPLATE "/tmp/sheaf-spawn-XXXXXX"
+static char program[] = PROGRAM_TEMPLATE;
 
 static void write_program(const char *text, mode_t mode)
 {
-    strcpy(program, "/tmp/sheaf-spawn-XXXXXX");
+    strcpy(program, PROGRAM_TEMPLATE);
     int fd = mkstemp(program);
     assert_true(fd >= 0);
     assert_int_equal(write(fd, text, strlen(text)), strlen(text));
