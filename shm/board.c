@@ -205,8 +205,10 @@ bool board_has_news(const struct board *board, uint32_t words)
     return false;
 }
 
-void board_promise(const struct board *board, uint64_t looks_ns)
+void board_promise(const struct board *board, uint64_t looks_ns, const uint64_t *ahead)
 {
+    for (uint32_t word = 0; word < BOARD_POOL_WORDS; word++)
+        store_relaxed_u64(&board->shard->ahead[word], ahead[word]);
     /* Followed by the fence of event_count_announce and a look at the news. Partner: board_promised, which follows the
      * full fence that adding the news is: either this shard sees the news, or the worker sees this promise. */
     store_relaxed_u64(&board->shard->looks_ns, looks_ns);
@@ -216,6 +218,13 @@ bool board_promised(const struct board *board, uint64_t now_ns)
 {
     fence_total(); /* nothing on x86 beyond what board_add_news was; elsewhere the order of news and promise */
     return load_relaxed_u64(&board->shard->looks_ns) > now_ns;
+}
+
+bool board_promised_pool(const struct board *board, uint64_t now_ns, uint32_t pool)
+{
+    assert(pool < BOARD_POOLS_MAX);
+    /* Of another promise than the time: then the shard hears late, but no later than it said. */
+    return board_promised(board, now_ns) && (load_relaxed_u64(&board->shard->ahead[pool / 64]) >> pool % 64 & 1) != 0;
 }
 
 struct ready_ring board_ring(const struct board *board, uint32_t call, enum board_ring kind)

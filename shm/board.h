@@ -25,6 +25,7 @@
 #define BOARD_CALLS_MAX 1024u
 #define BOARD_POOLS_MAX 256u
 #define BOARD_NEWS_WORDS (READY_RING_WORKERS_MAX / 64)
+#define BOARD_POOL_WORDS (BOARD_POOLS_MAX / 64) /* a bit for each Pool */
 
 /* The rings of a Call, in the order in which a worker serves them. */
 enum board_ring { BOARD_RETRY, BOARD_READY, BOARD_ISOLATION, BOARD_RINGS };
@@ -76,7 +77,8 @@ static_assert(sizeof(struct board_call) == FALSE_SHARING_BYTES, "part of the sha
 /* What the shard says of itself. */
 struct board_shard {
     shared_u64 looks_ns; /* it looks at the news by itself no later than then (CLOCK_MONOTONIC); 0: only when bumped */
-    uint64_t reserved[15];
+    shared_u64 ahead[BOARD_POOL_WORDS]; /* Pools that are ahead of those they work for (board_promise) */
+    uint64_t reserved[11];
 };
 static_assert(sizeof(struct board_shard) == FALSE_SHARING_BYTES, "part of the shared layout");
 
@@ -101,6 +103,16 @@ struct board {
     struct event_count *pool_events; /* pool_count of them */
     shared_u64 *news;                /* BOARD_NEWS_WORDS: bit w % 64 of word w / 64 is worker w's */
 };
+
+static inline bool board_pool_is_in(const uint64_t *pools, uint32_t pool)
+{
+    return (pools[pool / 64] >> pool % 64 & 1) != 0;
+}
+
+static inline void board_pool_add(uint64_t *pools, uint32_t pool)
+{
+    pools[pool / 64] |= UINT64_C(1) << pool % 64;
+}
 
 /* Where things lie. -EINVAL: a shape that cannot be. */
 int board_plan(const struct board_shape *shape, struct board_layout *ret_layout);
@@ -135,12 +147,15 @@ bool board_has_news(const struct board *board, uint32_t words);
 /*
  * N3, the shard, before it announces its sleep: until when it sleeps at most; 0: until it is bumped. A worker that has
  * added news and goes on with more work need not bump a shard that has promised to look (board_promised). It bumps
- * before it sleeps, whatever is promised.
+ * before it sleeps, unless its Pool is `ahead` (BOARD_POOL_WORDS words): there is nothing for it,
+ * and of the rows that it makes plenty wait.
  */
-void board_promise(const struct board *board, uint64_t looks_ns);
+void board_promise(const struct board *board, uint64_t looks_ns, const uint64_t *ahead);
 
-/* A worker, after board_add_news: whether the shard looks by itself after `now_ns`. */
+/* A worker, after board_add_news: whether the shard looks by itself after `now_ns`, so that who goes on need not bump
+ * it; or, with `pool`, who goes to sleep there. */
 bool board_promised(const struct board *board, uint64_t now_ns);
+bool board_promised_pool(const struct board *board, uint64_t now_ns, uint32_t pool);
 
 /* The view of one ring; `call` and `kind` in bounds (asserted). */
 struct ready_ring board_ring(const struct board *board, uint32_t call, enum board_ring kind);

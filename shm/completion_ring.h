@@ -31,7 +31,8 @@ enum completion_kind {
 /* Waking a shard for each child of a burst costs more than the children. So a worker tells of a child only if it told
  * of none for this long, and a shard that took a child looks once more, this long after, before it sleeps without end:
  * what was committed and not told of in between is found then. A child is known to its shard this long after it was
- * emitted at the latest, whatever the operator does next. */
+ * emitted at the latest, whatever the operator does next; or when the shard looks by itself, if it has said that it
+ * will and that plenty of them wait (board_promise). */
 #define COMPLETION_CHILD_NS UINT64_C(2000000)
 #define COMPLETION_VALUES_MAX 1024u
 #define COMPLETION_TEXT_BYTES_MAX 4096u /* longer texts are cut by the writer at a UTF-8 boundary */

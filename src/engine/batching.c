@@ -14,6 +14,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/shard.h"
 #include "sched/policy.h"
@@ -141,6 +142,26 @@ bool batching_holds(const struct shard *shard, const struct slot *slot)
 {
     const struct call_batching *state = &shard->batching->calls[slot->grain.call];
     return slot->ring == BOARD_READY && state->decides && state->waits;
+}
+
+void batching_ahead(const struct shard *shard, uint64_t ret_ahead[BOARD_POOL_WORDS])
+{
+    const struct plan_call *calls = shard->plan->calls;
+    uint64_t feeds[BOARD_POOL_WORDS] = {0}, wanted[BOARD_POOL_WORDS] = {0};
+    for (uint32_t call = 0; call < shard->plan->call_count; call++) {
+        const struct upstream *upstream = &shard->batching->map.calls[call];
+        bool has_plenty = sched_ready_rows(shard->sched, call) > 0 && shard->live_of_call[call] > 0;
+        if (!calls[call].live)
+            continue;
+        if (dispatch_waiting(shard, call) > 0 || shard->batching->calls[call].decides)
+            board_pool_add(wanted, calls[call].pool);
+        for (uint32_t i = 0; i < upstream->maker_count; i++)
+            board_pool_add(has_plenty ? feeds : wanted, calls[upstream->makers[i].call].pool);
+        if (upstream->maker_count == UPSTREAM_MAKERS_MAX && !has_plenty)
+            memset(wanted, 0xff, sizeof wanted); /* there may be others */
+    }
+    for (uint32_t word = 0; word < BOARD_POOL_WORDS; word++)
+        ret_ahead[word] = feeds[word] & ~wanted[word];
 }
 
 void batching_child(struct shard *shard, struct slot *slot)

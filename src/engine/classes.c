@@ -2,18 +2,13 @@
 #include "engine/classes.h"
 
 #include <assert.h>
-#include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "engine/shard.h"
 #include "engine/watch.h"
 
-enum {
-    BLOCK_BYTES = 512,  /* of st_blocks */
-    TABLE_BYTES = 1024, /* from here on what is allocated is a table of records, and begins with a cache line */
-};
+enum { BLOCK_BYTES = 512 /* of st_blocks */ };
 
 static void raise_to(_Atomic uint64_t *peak, uint64_t bytes)
 {
@@ -51,33 +46,25 @@ uint64_t memory_peak(const struct memory_count *count)
     return atomic_load_explicit(&count->peak, memory_order_relaxed);
 }
 
-static void *table_allocate(size_t bytes)
-{
-    void *memory = NULL;
-    if (posix_memalign(&memory, bytes < HUGE_PAGE_BYTES ? CACHE_LINE_BYTES : HUGE_PAGE_BYTES, bytes) != 0)
-        return NULL;
-    if (bytes >= HUGE_PAGE_BYTES)
-        (void)madvise(memory, bytes, MADV_HUGEPAGE); /* a hint: records of one batch lie on few pages */
-    return memory;
-}
-
 static void *counted_allocate(void *cookie, size_t bytes)
 {
-    void *memory = bytes < TABLE_BYTES ? malloc(bytes) : table_allocate(bytes);
+    struct counted_tables *counted = cookie;
+    void *memory = tables_take(counted->tables, bytes);
     if (memory)
-        memory_add(cookie, bytes);
+        memory_add(counted->count, bytes);
     return memory;
 }
 
 static void counted_release(void *cookie, void *memory, size_t bytes)
 {
-    memory_sub(cookie, bytes);
-    free(memory);
+    struct counted_tables *counted = cookie;
+    memory_sub(counted->count, bytes);
+    tables_give(counted->tables, memory, bytes);
 }
 
-struct lineage_memory memory_counted(struct memory_count *count)
+struct lineage_memory memory_counted(struct counted_tables *counted)
 {
-    return (struct lineage_memory){.cookie = count, .allocate = counted_allocate, .release = counted_release};
+    return (struct lineage_memory){.cookie = counted, .allocate = counted_allocate, .release = counted_release};
 }
 
 static uint64_t blocks_of(const struct segment *segment)

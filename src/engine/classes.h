@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "engine/tables.h"
 #include "lineage/lineage.h"
 
 enum memory_class {
@@ -41,8 +42,12 @@ void memory_set(struct memory_count *count, uint64_t bytes);
 uint64_t memory_now(const struct memory_count *count);
 uint64_t memory_peak(const struct memory_count *count);
 
-/* malloc and free, counted. `count` must outlive it. */
-struct lineage_memory memory_counted(struct memory_count *count);
+/* Memory of `tables`, counted as it was asked for: what rounding and the ends of blocks lose is not in it. */
+struct counted_tables {
+    struct tables *tables;
+    struct memory_count *count;
+};
+struct lineage_memory memory_counted(struct counted_tables *counted);
 
 struct sheaf_run;
 /* Before the run takes anything. */

@@ -553,13 +553,14 @@ static void take_record(struct shard *shard, uint32_t worker, const struct compl
 
 static uint32_t drain(struct shard *shard, uint32_t worker)
 {
+    enum { ROWS_AHEAD = 2, SLOTS_AHEAD = 5 }; /* a record takes as long as one or two lines from memory */
     struct link *link = &shard->links[worker];
     struct completion record;
     uint32_t taken = 0;
     int result;
     while ((result = completion_read(&link->completions, &record)) == 0) {
-        slot_prefetch(shard, completion_ahead(&link->completions, 1));
-        slot_prefetch_row(shard, completion_ahead(&link->completions, 0));
+        slot_prefetch(shard, completion_ahead(&link->completions, SLOTS_AHEAD));
+        slot_prefetch_row(shard, completion_ahead(&link->completions, ROWS_AHEAD));
         take_record(shard, worker, &record);
         taken++;
     }

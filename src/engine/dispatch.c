@@ -73,6 +73,8 @@ int dispatch_commit_slots(struct shard *shard)
     enum { STEP = 1024 };
     uint32_t wanted = shard->slots_real + STEP < shard->slot_count ? shard->slots_real + STEP : shard->slot_count;
     int result = board_commit_dispatches(&shard->board, shard->slot_first + wanted);
+    for (uint32_t i = shard->slots_real; i < wanted && result == 0; i++)
+        shard->slots[i] = (struct slot){.next_free = i + 1 < shard->slot_count ? i + 1 : UINT32_MAX};
     if (result == 0)
         shard->slots_real = wanted;
     return result;
@@ -104,7 +106,7 @@ static struct slot *slot_take(struct shard *shard, struct grain grain)
 
 struct slot *slot_find(struct shard *shard, uint32_t number_of_slot, uint64_t number)
 {
-    if (number_of_slot < shard->slot_first || number_of_slot - shard->slot_first >= shard->slot_count)
+    if (number_of_slot < shard->slot_first || number_of_slot - shard->slot_first >= shard->slots_real)
         return NULL;
     struct slot *slot = &shard->slots[number_of_slot - shard->slot_first];
     return slot->live && slot->number == number ? slot : NULL;
@@ -112,13 +114,13 @@ struct slot *slot_find(struct shard *shard, uint32_t number_of_slot, uint64_t nu
 
 void slot_prefetch(const struct shard *shard, uint32_t number_of_slot)
 {
-    if (number_of_slot - shard->slot_first < shard->slot_count)
+    if (number_of_slot - shard->slot_first < shard->slots_real)
         __builtin_prefetch(&shard->slots[number_of_slot - shard->slot_first], 1);
 }
 
 void slot_prefetch_row(struct shard *shard, uint32_t number_of_slot)
 {
-    if (number_of_slot - shard->slot_first >= shard->slot_count)
+    if (number_of_slot - shard->slot_first >= shard->slots_real)
         return;
     const struct slot *slot = &shard->slots[number_of_slot - shard->slot_first];
     if (!slot->live)
@@ -315,6 +317,7 @@ static int offer(struct shard *shard, const struct sched_row *row, bool single)
         if (result != -ENOMEM)
             return result;
         grant_press(shard); /* payload memory comes back as rows end; if none is out, somebody has to give some */
+        atomic_store_explicit(&shard->waits_for_room, true, memory_order_relaxed);
         return -EAGAIN;
     }
     bool waits = row->queue == SCHED_READY && batching_waits(shard, row->grain.call);
@@ -390,6 +393,7 @@ uint32_t dispatch_step(struct shard *shard)
 {
     uint32_t offered = 0;
     shard->offered_us = clock_now_ns() / 1000;
+    atomic_store_explicit(&shard->waits_for_room, false, memory_order_relaxed); /* what finds none says so again */
     if (shard->alone == ALONE_HELD)
         return 0;
     bool alone = shard->alone == ALONE_MINE;
@@ -400,13 +404,17 @@ uint32_t dispatch_step(struct shard *shard)
     return offered;
 }
 
+uint32_t dispatch_waiting(const struct shard *shard, uint32_t call)
+{
+    return sched_queued(shard->sched, call) + sched_isolating(shard->sched, call) + sched_aside(shard->sched, call);
+}
+
 void dispatch_publish(struct shard *shard)
 {
     uint64_t all_queued = 0;
     for (uint32_t call = 0; call < shard->plan->call_count; call++) {
         struct board_call *board = &shard->board.calls[call];
-        uint32_t queued =
-            sched_queued(shard->sched, call) + sched_isolating(shard->sched, call) + sched_aside(shard->sched, call);
+        uint32_t queued = dispatch_waiting(shard, call);
         all_queued += queued;
         /* Partner: a worker that finds the ring empty loads `overflow` after its look and bumps us (PROTOCOL H8c). */
         atomic_store_explicit(&board->overflow, queued > 0, memory_order_release);

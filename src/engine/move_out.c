@@ -56,7 +56,7 @@ static void pin_inputs(struct moving *moving, struct grain grain)
 static void pin_all(struct moving *moving)
 {
     const struct shard *shard = moving->shard;
-    for (uint32_t i = 0; i < shard->slot_count; i++) {
+    for (uint32_t i = 0; i < shard->slots_real; i++) {
         if (shard->slots[i].live)
             pin_inputs(moving, shard->slots[i].grain);
     }

@@ -59,7 +59,7 @@ static void rebuild_if_quiet(struct shard *shard, uint32_t pool)
         if (shard->links[run->pool_first[pool] + i].attached)
             return;
     }
-    for (uint32_t i = 0; i < shard->slot_count; i++) {
+    for (uint32_t i = 0; i < shard->slots_real; i++) {
         struct slot *slot = &shard->slots[i];
         if (!slot->live || !in_pool(shard, slot, pool))
             continue;

@@ -9,20 +9,32 @@
 /* As long as it is worth waiting for a worker that has the parent open: opening it elsewhere costs milliseconds. */
 #define STUCK_NS UINT64_C(20000000)
 
-static bool pool_wants_work(const struct shard *shard, uint32_t pool)
+/* A worker that goes to sleep beside rows bumps (worker/park.c), unless its Pool was called ahead. To see for oneself
+ * is a line of memory of each worker. */
+static bool may_have_idle(const struct shard *shard, uint32_t pool, uint32_t seen)
+{
+    return !shard->pools[pool].all_busy || seen != shard->recalled || board_pool_is_in(shard->pools_ahead, pool);
+}
+
+static bool pool_wants_work(struct shard *shard, uint32_t pool, uint32_t seen)
 {
     const struct sheaf_run *run = shard->run;
     const struct plan_pool *calls = &shard->plan->pools[pool];
     uint32_t live = 0, idle = 0;
     for (uint32_t i = 0; i < calls->call_count; i++)
         live += shard->live_of_call[shard->plan->pool_calls[calls->call_first + i]];
-    if (live == 0)
+    if (live == 0) {
+        shard->pools[pool].all_busy = false; /* who sleeps beside no rows need not bump */
+        return false;
+    }
+    if (!may_have_idle(shard, pool, seen))
         return false;
     for (uint32_t i = 0; i < run->pool_count[pool]; i++) {
         uint32_t worker = run->pool_first[pool] + i;
         idle +=
             shard->links[worker].attached && load_relaxed_u64(&run->workers[worker].lane.counters->state) == LANE_IDLE;
     }
+    shard->pools[pool].all_busy = idle == 0;
     return idle > 0;
 }
 
@@ -80,7 +92,7 @@ static uint32_t offer_to_all(struct shard *shard, uint32_t worker)
     }
     if (shard->pools[shard->run->workers[worker].pool].homed == 0)
         return 0;
-    for (uint32_t i = 0; i < shard->slot_count; i++) {
+    for (uint32_t i = 0; i < shard->slots_real; i++) {
         struct slot *slot = &shard->slots[i];
         struct dispatch *dispatch = &shard->board.dispatches.slots[shard->slot_first + i];
         if (!slot->live || slot->unwanted || dispatch->home != worker || slot_in_ring(shard, slot) != READY_WAITING)
@@ -118,14 +130,15 @@ static uint32_t recall_in_pool(struct shard *shard, uint32_t pool, uint64_t now_
     return work;
 }
 
-uint32_t recall_step(struct shard *shard, uint64_t *ret_wait_ns)
+uint32_t recall_step(struct shard *shard, uint32_t seen, uint64_t *ret_wait_ns)
 {
     uint64_t now_ns = clock_now_ns();
     uint32_t work = 0;
     *ret_wait_ns = EVENT_COUNT_FOREVER;
     for (uint32_t pool = 0; pool < shard->plan->pool_count; pool++) {
-        if (pool_wants_work(shard, pool))
+        if (pool_wants_work(shard, pool, seen))
             work += recall_in_pool(shard, pool, now_ns, ret_wait_ns);
     }
+    shard->recalled = seen;
     return work;
 }

@@ -175,8 +175,8 @@ static void count_tells(struct shard *shard)
 
 /* Where batches end so often that several would wake this shard within a small part of what one takes, or within a
  * moment, it sleeps that long over all of them: to be woken costs more than to take a batch in. What short batches need
- * meanwhile is out already (dispatch.c), and a worker that finds no row bumps. 0: it wants to be woken by the
- * next. */
+ * meanwhile is out already (dispatch.c), and a worker that finds no row bumps, if it is needed. 0: it wants to be woken
+ * by the next. */
 static uint64_t sleep_over_us(const struct shard *shard, uint64_t now_us)
 {
     const struct tells *tells = &shard->tells;
@@ -187,11 +187,42 @@ static uint64_t sleep_over_us(const struct shard *shard, uint64_t now_us)
     return many && now_us - tells->last_us < over_us * OVER_SILENT ? over_us : 0;
 }
 
-/* One round. True: there may be more to do at once. */
-static bool step(struct shard *shard)
+static bool has_ready_rows(const struct shard *shard)
 {
-    shard->now_us = clock_now_ns() / 1000;
-    uint32_t work = take_messages(shard);
+    for (uint32_t call = 0; call < shard->plan->call_count; call++) {
+        if (sched_ready_rows(shard->sched, call) > 0)
+            return true;
+    }
+    return false;
+}
+
+/* There are rows for whoever asks, and nothing waits for memory: new roots, and room for them, are not urgent. */
+static bool has_enough(const struct shard *shard)
+{
+    return shard->alone == ALONE_OPEN && !shard->retry_reads && has_ready_rows(shard) &&
+           !atomic_load_explicit(&shard->waits_for_room, memory_order_relaxed) &&
+           !atomic_load_explicit(&shard->run->memory_short, memory_order_relaxed);
+}
+
+/* What the host said in time waits until then: what this step's results make it say is for the next look. What cannot
+ * wait bumps, after `seen` at the latest. */
+static bool hears_host(struct shard *shard, uint32_t seen, uint64_t now_ns)
+{
+    uint64_t looks_ns = atomic_load_explicit(&shard->looks_ns, memory_order_relaxed);
+    if (now_ns < looks_ns && seen == shard->heard && has_enough(shard))
+        return false;
+    shard->heard = seen;
+    if (looks_ns != 0) /* as in `park`, which looks at the inbox before it takes this back */
+        atomic_store_explicit(&shard->looks_ns, now_ns + shard->over_ns, memory_order_relaxed);
+    return true;
+}
+
+/* One round. True: there may be more to do at once. */
+static bool step(struct shard *shard, uint32_t seen)
+{
+    uint64_t now_ns = clock_now_ns();
+    shard->now_us = now_ns / 1000;
+    uint32_t work = hears_host(shard, seen, now_ns) ? take_messages(shard) : 0;
     bool all = shard->now_us - shard->looked_us >= LOOK_AT_ALL_US;
     shard->looked_us = all ? shard->now_us : shard->looked_us;
     work += complete_step(shard, all);
@@ -208,35 +239,85 @@ static bool step(struct shard *shard)
     return work > 0;
 }
 
-static bool has_news(struct shard *shard)
+/* `host`: what the host says counts too. */
+static bool has_news(struct shard *shard, bool host)
 {
-    return !mailbox_is_empty(&shard->inbox) || board_has_news(&shard->board, shard_news_words(shard)) ||
+    return (host && !mailbox_is_empty(&shard->inbox)) || board_has_news(&shard->board, shard_news_words(shard)) ||
            dispatch_has_room(shard);
 }
 
-/* Children may follow one that was taken without a word for so long. */
+static bool is_expanding(const struct shard *shard)
+{
+    for (uint32_t call = 0; call < shard->plan->call_count; call++) {
+        if (shard->plan->calls[call].expansion_count > 0 && shard->live_of_call[call] > 0)
+            return true;
+    }
+    return false;
+}
+
+/* Children may follow one that was taken without a word for so long, of rows that are out. */
 static uint64_t until_child_look(struct shard *shard, uint64_t timeout_ns)
 {
     uint64_t now_ns = clock_now_ns();
     if (shard->child_taken)
         shard->child_look_ns = now_ns + COMPLETION_CHILD_NS;
     shard->child_taken = false;
-    if (shard->child_look_ns <= now_ns)
+    if (shard->child_look_ns <= now_ns || !is_expanding(shard))
         return timeout_ns; /* and has_news looks now */
     uint64_t left_ns = shard->child_look_ns - now_ns;
     return left_ns < timeout_ns ? left_ns : timeout_ns;
 }
 
-/* There are rows for whoever asks, and nothing waits for memory: new roots, and room for them, are not urgent. */
-static bool has_enough(const struct shard *shard)
+/* Until when the host's word may wait, where news wait until `until_ns`: what was said to the host stands until then,
+ * however often the shard wakes meanwhile. 0: it may not, or it has waited. `ret_kept`: the inbox need not be seen. */
+static uint64_t host_may_wait(struct shard *shard, uint64_t now_ns, uint64_t until_ns, bool *ret_kept)
 {
-    return atomic_load_explicit(&shard->rows_queued, memory_order_relaxed) > 0 && !shard->retry_reads &&
-           !atomic_load_explicit(&shard->waits_for_room, memory_order_relaxed);
+    uint64_t looks_ns = atomic_load_explicit(&shard->looks_ns, memory_order_relaxed);
+    *ret_kept = looks_ns > now_ns;
+    if (*ret_kept)
+        return looks_ns < until_ns ? looks_ns : until_ns;
+    return mailbox_is_empty(&shard->inbox) ? until_ns : 0;
+}
+
+/* Pools that are not ahead any more. A worker that read that they are may have gone to sleep without a word. */
+static bool drop_ahead(struct shard *shard, const uint64_t *ahead)
+{
+    bool dropped = false;
+    for (uint32_t pool = 0; pool < shard->plan->pool_count; pool++) {
+        if (!board_pool_is_in(shard->pools_ahead, pool) || board_pool_is_in(ahead, pool))
+            continue;
+        shard->pools[pool].all_busy = false;
+        dropped = true;
+    }
+    return dropped;
+}
+
+/* Says until when it sleeps over what workers and the host have for it: `ret_until_ns`, 0: it does not. False: it is to
+ * look once more before it sleeps. */
+static bool promise(struct shard *shard, uint64_t now_ns, uint64_t *ret_until_ns, bool *ret_kept)
+{
+    uint64_t ahead[BOARD_POOL_WORDS] = {0}, looks_ns = 0;
+    shard->over_ns = sleep_over_us(shard, now_ns / 1000) * 1000;
+    uint64_t until_ns = shard->over_ns > 0 ? now_ns + shard->over_ns : 0;
+    *ret_kept = false;
+    if (until_ns > 0 && has_enough(shard)) {
+        looks_ns = host_may_wait(shard, now_ns, until_ns, ret_kept);
+        batching_ahead(shard, ahead);
+    }
+    bool dropped = drop_ahead(shard, ahead);
+    memcpy(shard->pools_ahead, ahead, sizeof ahead);
+    board_promise(&shard->board, until_ns, ahead);
+    /* Relaxed: followed by the fence of event_count_announce and a look at the inbox; partner: shard_tell_in_time. */
+    atomic_store_explicit(&shard->looks_ns, looks_ns, memory_order_relaxed);
+    *ret_until_ns = looks_ns > 0 ? looks_ns : until_ns;
+    if (dropped)
+        fence_total(); /* partner: board_promised. Either the worker bumps, or recall.c sees that it is idle */
+    return !dropped;
 }
 
 static void park(struct shard *shard, uint32_t seen, uint64_t timeout_ns)
 {
-    uint64_t now_ns = clock_now_ns(), over_ns = sleep_over_us(shard, now_ns / 1000) * 1000, retry_us;
+    uint64_t now_ns = clock_now_ns(), retry_us;
     if (sched_next_retry_us(shard->sched, shard->offered_us, &retry_us)) {
         uint64_t retry_ns = retry_us * 1000 > now_ns ? retry_us * 1000 - now_ns : 0;
         timeout_ns = retry_ns < timeout_ns ? retry_ns : timeout_ns;
@@ -248,12 +329,12 @@ static void park(struct shard *shard, uint32_t seen, uint64_t timeout_ns)
         uint64_t audit_ns = shard->audit_at_ns > now_ns ? shard->audit_at_ns - now_ns : 0;
         timeout_ns = audit_ns < timeout_ns ? audit_ns : timeout_ns;
     }
-    board_promise(&shard->board, over_ns > 0 ? now_ns + over_ns : 0);
-    /* Relaxed: followed by the fence of event_count_announce and a look at the inbox; partner: shard_tell_in_time. */
-    atomic_store_explicit(&shard->looks_ns, over_ns > 0 && has_enough(shard) ? now_ns + over_ns : 0,
-                          memory_order_relaxed);
-    timeout_ns = over_ns > 0 && over_ns < timeout_ns ? over_ns : timeout_ns;
-    if (timeout_ns > 0 && event_count_announce(shard->board.shard_events, seen) && !has_news(shard))
+    uint64_t until_ns;
+    bool kept;
+    if (!promise(shard, now_ns, &until_ns, &kept))
+        return;
+    timeout_ns = until_ns > 0 && until_ns - now_ns < timeout_ns ? until_ns - now_ns : timeout_ns;
+    if (timeout_ns > 0 && event_count_announce(shard->board.shard_events, seen) && !has_news(shard, !kept))
         event_count_wait(shard->board.shard_events, seen, timeout_ns);
 }
 
@@ -264,10 +345,10 @@ static void *shard_thread(void *argument)
     while (!shard->stopping) {
         uint32_t seen = event_count_sample(shard->board.shard_events);
         audit_step(shard);
-        if (step(shard) || shard->stopping)
+        if (step(shard, seen) || shard->stopping)
             continue;
         uint64_t wait_ns;
-        if (recall_step(shard, &wait_ns) == 0)
+        if (recall_step(shard, seen, &wait_ns) == 0)
             park(shard, seen, wait_ns);
     }
     tell_host(shard, false);
@@ -363,10 +444,15 @@ static int order_calls(struct shard *shard)
     return 0;
 }
 
+static size_t slots_bytes(const struct shard *shard)
+{
+    return shard->slot_count * sizeof *shard->slots;
+}
+
 static int create_tables(struct shard *shard)
 {
     uint32_t calls = shard->plan->call_count + 1; /* calloc of nothing may be NULL */
-    shard->slots = aligned_alloc(sizeof *shard->slots, shard->slot_count * sizeof *shard->slots);
+    shard->slots = tables_take(&shard->tables, slots_bytes(shard));
     shard->seen = calloc(shard->slot_count, sizeof *shard->seen);
     shard->live_of_call = calloc(calls, sizeof *shard->live_of_call);
     shard->live_max = calloc(calls, sizeof *shard->live_max);
@@ -379,8 +465,6 @@ static int create_tables(struct shard *shard)
     if (!shard->slots || !shard->seen || !shard->live_of_call || !shard->live_max || !shard->counts || !shard->pools ||
         !shard->links || !shard->unhold || !shard->raised)
         return -ENOMEM;
-    for (uint32_t i = 0; i < shard->slot_count; i++)
-        shard->slots[i] = (struct slot){.next_free = i + 1 < shard->slot_count ? i + 1 : UINT32_MAX};
     limit_offers(shard);
     return order_calls(shard);
 }
@@ -396,8 +480,10 @@ int shard_create(struct sheaf_run *run, uint32_t number, struct shard **ret_shar
     shard->slot_count = run->slots_per_shard;
     shard->slot_first = number * run->slots_per_shard;
     shard->free_hold = UINT32_MAX;
-    shard->lineage_memory = memory_counted(&run->memory.of[MEMORY_LINEAGE]);
-    shard->sched_memory = memory_counted(&run->memory.of[MEMORY_SCHEDULING]);
+    shard->lineage_tables = (struct counted_tables){&shard->tables, &run->memory.of[MEMORY_LINEAGE]};
+    shard->sched_tables = (struct counted_tables){&shard->tables, &run->memory.of[MEMORY_SCHEDULING]};
+    shard->lineage_memory = memory_counted(&shard->lineage_tables);
+    shard->sched_memory = memory_counted(&shard->sched_tables);
     shard->grants.turn = GRANT_NOBODY;
     shard->audit_period_ns = audit_period_ns(run);
     shard->board = (struct board){.open = SEGMENT_NONE, .notice = SEGMENT_NONE};
@@ -487,13 +573,14 @@ static void drop_messages(struct shard *shard)
 
 static void free_slots(struct shard *shard)
 {
-    for (uint32_t i = 0; shard->slots && i < shard->slot_count; i++) {
+    for (uint32_t i = 0; i < shard->slots_real; i++) {
         for (struct built *built = shard->slots[i].built, *next; built; built = next) {
             next = built->next;
             free(built);
         }
     }
-    free(shard->slots);
+    if (shard->slots)
+        tables_give(&shard->tables, shard->slots, slots_bytes(shard));
     free(shard->seen);
 }
 
@@ -538,5 +625,6 @@ void shard_destroy(struct shard *shard)
     free(shard->complete);
     free(shard->holds);
     free(shard->cancel_text);
+    tables_close(&shard->tables);
     free(shard);
 }

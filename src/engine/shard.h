@@ -171,6 +171,7 @@ struct pool_state {
     bool pushed;     /* rows were offered since its event count was bumped */
     bool rebuilding; /* its workers are being killed so that its rings can be made anew */
     bool some_free;  /* the last audit found no row with one of its workers */
+    bool all_busy;   /* recall.c has seen none idle, and one that becomes so bumps, unless the Pool is ahead */
     uint32_t homed;  /* rows out that were offered to one worker first */
 };
 
@@ -204,14 +205,18 @@ struct shard {
     uint32_t number;
     pthread_t thread;
     bool started, stopping, cancelled;
-    bool child_taken;       /* since the last park */
-    bool careful;           /* rows that run in isolation may have damaged shared memory */
-    bool alone_used;        /* something was offered in this round of alone.c ... */
-    bool alone_drained;     /* ... which began with nothing out */
-    enum alone_says alone;  /* what this step may offer */
-    uint64_t child_look_ns; /* until then children may come untold (COMPLETION_CHILD_NS) */
-    struct tells tells;     /* batches that workers told of, for how long to sleep over more of them */
-    uint64_t offered_us;    /* rows that were due then were offered, as far as there was room */
+    bool child_taken;                       /* since the last park */
+    bool careful;                           /* rows that run in isolation may have damaged shared memory */
+    bool alone_used;                        /* something was offered in this round of alone.c ... */
+    bool alone_drained;                     /* ... which began with nothing out */
+    enum alone_says alone;                  /* what this step may offer */
+    uint32_t heard;                         /* the sample at which the inbox was taken in last */
+    uint64_t over_ns;                       /* for so long it sleeps over news */
+    uint32_t recalled;                      /* the sample at which recall.c has looked */
+    uint64_t pools_ahead[BOARD_POOL_WORDS]; /* as promised last */
+    uint64_t child_look_ns;                 /* until then children may come untold (COMPLETION_CHILD_NS) */
+    struct tells tells;                     /* batches that workers told of, for how long to sleep over more of them */
+    uint64_t offered_us;                    /* rows that were due then were offered, as far as there was room */
     char *cancel_text;
 
     struct mailbox inbox;
@@ -221,7 +226,9 @@ struct shard {
     struct link *links;               /* per worker */
     uint64_t again[BOARD_NEWS_WORDS]; /* one bit per worker: looked at in the next step, news or not */
 
-    struct lineage_memory lineage_memory, sched_memory; /* counted */
+    struct tables tables;
+    struct counted_tables lineage_tables, sched_tables;
+    struct lineage_memory lineage_memory, sched_memory; /* of these */
     struct lineage *lineage;
     struct sched *sched;
     struct admission admission; /* roots that wait */
@@ -234,8 +241,8 @@ struct shard {
     uint32_t reading;     /* roots whose sources are being read */
 
     struct slot *slots;
-    struct seen *seen;                                     /* per slot; means something if the slot says so */
-    uint32_t slots_real;                                   /* slots whose descriptors are real memory */
+    struct seen *seen;   /* per slot; means something if the slot says so */
+    uint32_t slots_real; /* slots that are there, and whose descriptors are real memory */
     uint32_t slot_first, slot_count, slot_used, free_slot; /* slot number = slot_first + index */
     uint32_t *live_of_call, *live_max;                     /* per Call: rows offered, and how many may be */
     struct hold *holds;
@@ -332,6 +339,8 @@ void slot_release_keeping_hold(struct shard *shard, struct slot *slot);
 
 /* Where the row of a live slot is, as far as its ring knows. */
 enum ready_found slot_in_ring(struct shard *shard, const struct slot *slot);
+/* Rows of a Call that are not out: queued, to be run apart, or put aside. */
+uint32_t dispatch_waiting(const struct shard *shard, uint32_t call);
 /* Whether a row that found its ring full could be offered now. */
 bool dispatch_has_room(const struct shard *shard);
 
@@ -361,6 +370,9 @@ void batching_decide(struct shard *shard);
 void batching_settle(struct shard *shard);
 /* Nobody takes a row of this Call yet: one more needs to wake nobody. */
 bool batching_waits(const struct shard *shard, uint32_t call);
+/* Pools that have no rows here and make rows for Calls of which plenty wait, beside what is out: what their workers end
+ * is not urgent, nor that they have nothing to do. Who waits for a gather, or across Domains, is not looked at. */
+void batching_ahead(const struct shard *shard, uint64_t ret_ahead[BOARD_POOL_WORDS]);
 /* Workers leave this row alone for now, as they are told. */
 bool batching_holds(const struct shard *shard, const struct slot *slot);
 
@@ -474,8 +486,9 @@ void rebuild_suspect(struct shard *shard, struct slot *slot, uint32_t worker);
 void rebuild_show_rows(struct shard *shard, uint32_t pool);
 
 /* ---- recall.c ---- */
-/* Takes rows from workers that are stuck; returns how many. `ret_wait_ns`: when to look again. */
-uint32_t recall_step(struct shard *shard, uint64_t *ret_wait_ns);
+/* Takes rows from workers that are stuck; returns how many. `seen`: this round's sample of the event count.
+ * `ret_wait_ns`: when to look again. */
+uint32_t recall_step(struct shard *shard, uint32_t seen, uint64_t *ret_wait_ns);
 
 /* ---- hold.c ---- */
 /* The row of a slot ended on `worker`: true if that worker now has the Entity open and the slot's hold is kept for it.

@@ -74,13 +74,57 @@ static void announce_link(struct shard_link *link, uint64_t at_ns)
     event_count_bump(link->board.shard_events);
 }
 
-void announce_due(struct sheaf_worker *worker, uint64_t at_ns)
+/* Whether a shard with records that it was not told of is told now. */
+typedef bool tells(const struct sheaf_worker *worker, const struct shard_link *link, uint64_t at_ns);
+
+static bool tells_always(const struct sheaf_worker *worker, const struct shard_link *link, uint64_t at_ns)
+{
+    return true;
+}
+
+static bool tells_unless_it_looks(const struct sheaf_worker *worker, const struct shard_link *link, uint64_t at_ns)
+{
+    return !board_promised(&link->board, at_ns);
+}
+
+/* It looks by itself, and has plenty of what this Pool makes. */
+static bool tells_unless_ahead(const struct sheaf_worker *worker, const struct shard_link *link, uint64_t at_ns)
+{
+    return !board_promised_pool(&link->board, at_ns, worker->hello.pool);
+}
+
+static bool tells_when_due(const struct sheaf_worker *worker, const struct shard_link *link, uint64_t at_ns)
+{
+    return at_ns - link->announced_ns >= ANNOUNCE_NS && tells_unless_ahead(worker, link, at_ns);
+}
+
+static void announce_where(struct sheaf_worker *worker, uint64_t at_ns, tells *is_told)
 {
     for (uint32_t shard = 0; shard < worker->hello.shard_count; shard++) {
         struct shard_link *link = &worker->links[shard];
-        if (link->unannounced && at_ns - link->announced_ns >= ANNOUNCE_NS)
+        if (link->unannounced && is_told(worker, link, at_ns))
             announce_link(link, at_ns);
     }
+}
+
+void announce(struct sheaf_worker *worker)
+{
+    announce_where(worker, now_ns(), tells_always);
+}
+
+void announce_going_on(struct sheaf_worker *worker)
+{
+    announce_where(worker, now_ns(), tells_unless_it_looks);
+}
+
+void announce_wanted(struct sheaf_worker *worker, uint64_t at_ns)
+{
+    announce_where(worker, at_ns, tells_unless_ahead);
+}
+
+void announce_due(struct sheaf_worker *worker, uint64_t at_ns)
+{
+    announce_where(worker, at_ns, tells_when_due);
 }
 
 void announce_child(struct sheaf_worker *worker, uint32_t shard, uint64_t before_ns)
@@ -89,29 +133,10 @@ void announce_child(struct sheaf_worker *worker, uint32_t shard, uint64_t before
     /* The time counts from before the told child was committed, and to after this one was: the shard, which looks again
      * that long after it took the first, finds every child that is left untold. */
     uint64_t at_ns = now_ns();
-    if (!link->unannounced || at_ns - link->child_ns < COMPLETION_CHILD_NS)
+    if (!link->unannounced || at_ns - link->child_ns < COMPLETION_CHILD_NS || !tells_unless_ahead(worker, link, at_ns))
         return;
     link->child_ns = before_ns;
     announce_link(link, at_ns);
-}
-
-void announce(struct sheaf_worker *worker)
-{
-    for (uint32_t shard = 0; shard < worker->hello.shard_count; shard++) {
-        struct shard_link *link = &worker->links[shard];
-        if (link->unannounced)
-            announce_link(link, now_ns());
-    }
-}
-
-void announce_going_on(struct sheaf_worker *worker)
-{
-    uint64_t at_ns = now_ns();
-    for (uint32_t shard = 0; shard < worker->hello.shard_count; shard++) {
-        struct shard_link *link = &worker->links[shard];
-        if (link->unannounced && !board_promised(&link->board, at_ns))
-            announce_link(link, at_ns);
-    }
 }
 
 /* ---- orders ---- */

@@ -22,13 +22,16 @@ struct event_count *pool_events(const struct sheaf_worker *worker)
 }
 
 /* PROTOCOL H8 (c): the shard may sleep with work in its arena because a ring was full, and the ring has room now. And
- * rows that are left to the worker that has their parent open: it may be stuck, and only the shard can see that. */
-static void tell_overflow(struct sheaf_worker *worker)
+ * rows that are left to the worker that has their parent open: it may be stuck, and only the shard can see that. Not
+ * where the shard looks soon, and has said that it needs nothing of this Pool before. */
+static void tell_overflow(struct sheaf_worker *worker, uint64_t at_ns)
 {
     store_relaxed_u64(&worker->lane.counters->state, LANE_IDLE);
     for (uint32_t shard = 0; shard < worker->hello.shard_count; shard++) {
         struct board *board = &worker->links[shard].board;
         bool overflow = false;
+        if (board_promised_pool(board, at_ns, worker->hello.pool))
+            continue;
         for (uint32_t index = 0; index < worker->hello.call_count; index++) {
             struct board_call *call = &board->calls[worker->calls[index].spec->call];
             overflow |= load_acquire_u32(&call->overflow) != 0 || load_relaxed_u32(&call->ready) != 0;
@@ -70,8 +73,9 @@ static void count_gap(struct sheaf_worker *worker, uint64_t gap_ns)
 
 bool park_announce(struct sheaf_worker *worker, uint32_t seen)
 {
-    announce(worker);
-    tell_overflow(worker);
+    uint64_t at_ns = now_ns();
+    announce_wanted(worker, at_ns);
+    tell_overflow(worker, at_ns);
     uint64_t from_ns = now_ns();
     if (spin(worker, seen)) {
         count_gap(worker, now_ns() - from_ns);

@@ -298,7 +298,7 @@ int sheaf_worker_start(struct sheaf_worker *worker, const struct sheaf_row *row)
         return -EINVAL;
     orders_poll(worker);
     if (own->call->mean_row_ns == 0 || own->call->mean_row_ns >= ANNOUNCE_NS)
-        announce(worker); /* it may take long */
+        announce_wanted(worker, now_ns()); /* it may take long */
     return row_start(own);
 }
 

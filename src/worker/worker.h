@@ -198,10 +198,12 @@ void record_commit(struct sheaf_worker *worker, uint32_t shard);
  * before this worker sleeps or starts a row that may take longer. So a result waits for that time and one row at most,
  * and the shard finds rows of several pages at once. */
 #define ANNOUNCE_NS 5000000u
-/* Bumps the shards that have records they were not told of: all, those that have not promised to look (for a worker
- * that goes on: board_promise), or those not told for ANNOUNCE_NS. */
+/* Bumps the shards that have records they were not told of: all; those that have not promised to look, for a worker
+ * that goes on; those that have not, or need this Pool before, for one that sleeps or may take long (board_promise); or
+ * of these those not told for ANNOUNCE_NS. */
 void announce(struct sheaf_worker *worker);
 void announce_going_on(struct sheaf_worker *worker);
+void announce_wanted(struct sheaf_worker *worker, uint64_t at_ns);
 void announce_due(struct sheaf_worker *worker, uint64_t at_ns);
 /* The same for a child that was just committed, after `before_ns`; see COMPLETION_CHILD_NS. */
 void announce_child(struct sheaf_worker *worker, uint32_t shard, uint64_t before_ns);

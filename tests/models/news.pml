@@ -3,7 +3,8 @@
  * How a shard learns which workers wrote, for Spin: records in a ring of each worker, one bit of news per worker, one
  * event count. A worker publishes a record, sets its bit, and tells the shard, which it may put off while it has more to
  * do. The shard takes the bits, reads the rings of those workers only, announces its sleep, looks at the bits once more,
- * sleeps. With PROMISE it says until when it looks by itself: a worker that reads a promise wakes nobody.
+ * sleeps. With PROMISE it says until when it looks by itself: a worker that reads a promise wakes nobody, not even when
+ * it goes to sleep (as one whose Pool is ahead; others do then).
  *
  * A worker may die between any two of its steps; the supervisor bumps, and the shard, told of the death, reads the ring
  * of the dead whatever its bit says. Checked: when nothing moves any more every record has been taken.
@@ -26,10 +27,11 @@ inline bump() {
 }
 
 proctype worker(bit me) {
-    bit woke;
+    bit woke, untold;
     {
         do
         :: todo[me] > 0 ->
+            untold = 1;
 #ifdef BUG_BIT_FIRST
             news[me] = 1;
             atomic { ring[me]++; todo[me]-- };
@@ -39,14 +41,18 @@ proctype worker(bit me) {
 #endif
             if
             :: promise /* it looks by itself */
-            :: !promise -> bump()
-            :: todo[me] > 0 /* it will be told with the next one */
+            :: !promise -> bump(); untold = 0
+            :: skip /* it will be told with the next one, or before this worker sleeps */
             fi
         :: todo[me] == 0 -> break
         od;
-        if
-        :: bump() /* before it sleeps, whatever was promised */
-        :: skip   /* its next row takes long */
+        if /* it goes to sleep, or its next row takes long */
+        :: untold && !promise -> bump()
+        :: untold && promise
+        :: !untold
+#ifdef BUG_UNTOLD
+        :: untold
+#endif
         fi
     } unless { dead[me] }
     over[me] = 1

@@ -284,9 +284,13 @@ static void a_board_says_who_wrote(void **state)
     assert_int_equal(board_take_news(&board, BOARD_NEWS_WORDS - 1), UINT64_C(1) << 63);
     assert_false(board_has_news(&board, BOARD_NEWS_WORDS));
     assert_false(board_promised(&board, 0));
-    board_promise(&board, 1000);
+    const uint64_t ahead[BOARD_POOL_WORDS] = {2, 0, 0, UINT64_C(1) << 63};
+    board_promise(&board, 1000, ahead);
     assert_true(board_promised(&board, 999));
     assert_false(board_promised(&board, 1000));
+    assert_true(board_promised_pool(&board, 999, 1) && board_promised_pool(&board, 999, BOARD_POOLS_MAX - 1));
+    assert_false(board_promised_pool(&board, 999, 0) || board_promised_pool(&board, 999, BOARD_POOLS_MAX - 2));
+    assert_false(board_promised_pool(&board, 1000, 1));
     memset((void *)board.news, 0xff, BOARD_NEWS_WORDS * sizeof *board.news); /* and lies beside nothing else */
     struct ready_ring ring = board_ring(&board, 0, BOARD_RETRY);
     assert_int_equal(load_relaxed_u32(&board.shard_events->word), 0);

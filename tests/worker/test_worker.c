@@ -184,8 +184,9 @@ static void test_bursts_cost_few_wakes(void **state)
 }
 
 /* How often the shard is bumped while so many batches of one row are answered, all there at once. */
-static uint32_t bumps_of_batches(uint64_t looks_ns)
+static uint32_t bumps_of_batches(uint64_t looks_ns, uint64_t pools_ahead)
 {
+    const uint64_t ahead[BOARD_POOL_WORDS] = {pools_ahead};
     enum { BATCHES = 60 };
     struct mini mini;
     struct mini_call batch = {"batch", SHEAF_OPERATOR_BATCH, .batch_rows = 1, .output_count = 1,
@@ -193,7 +194,7 @@ static uint32_t bumps_of_batches(uint64_t looks_ns)
     mini_start(&mini, &batch, 1, NULL);
     while (load_relaxed_u64(&mini.lane.counters->state) != LANE_IDLE)
         cpu_pause();
-    board_promise(&mini.board, looks_ns);
+    board_promise(&mini.board, looks_ns, ahead);
     (void)board_take_news(&mini.board, 0);
     uint32_t before = event_count_sample(mini.board.shard_events), first = 0;
     for (int64_t at = 0; at < BATCHES; at++) {
@@ -212,13 +213,40 @@ static uint32_t bumps_of_batches(uint64_t looks_ns)
     return moved;
 }
 
-/* A shard that has promised to look is not woken batch by batch, but when its worker goes to sleep. */
+/* A shard that has promised to look is not woken batch by batch, but when its worker goes to sleep; and not then either
+ * if it has said that the worker's Pool is ahead. */
 static void test_promised_looks_spare_wakes(void **state)
 {
-    uint32_t told = bumps_of_batches(0), promised = bumps_of_batches(UINT64_MAX);
+    uint32_t told = bumps_of_batches(0, 1), promised = bumps_of_batches(UINT64_MAX, ~UINT64_C(1));
     print_message("60 batches, %u bumps; %u of a shard that looks by itself\n", told, promised);
     assert_true(told >= 60);
     assert_true(promised > 0 && promised < 10);
+    assert_int_equal(bumps_of_batches(UINT64_MAX, 1), 0);
+}
+
+/* Children are told of, unless the shard looks by itself and has plenty of them. */
+static void test_children_of_a_pool_ahead_wake_nobody(void **state)
+{
+    for (uint64_t pools_ahead = 0; pools_ahead < 2; pools_ahead++) {
+        const uint64_t ahead[BOARD_POOL_WORDS] = {pools_ahead};
+        struct mini mini;
+        mini_start(&mini, &range_call, 1, NULL);
+        while (load_relaxed_u64(&mini.lane.counters->state) != LANE_IDLE)
+            cpu_pause();
+        board_promise(&mini.board, UINT64_MAX, ahead);
+        uint32_t before = event_count_sample(mini.board.shard_events);
+        uint32_t grain = mini_push(&mini, 0, BOARD_READY, mini_i64(3));
+        mini_tell(&mini);
+        while (load_relaxed_u64(&mini.lane.counters->rows_run) < 1 ||
+               load_relaxed_u64(&mini.lane.counters->state) != LANE_IDLE)
+            cpu_pause();
+        uint32_t moved = (event_count_sample(mini.board.shard_events) - before) / 2;
+        assert_true(pools_ahead ? moved == 0 : moved > 0);
+        for (int64_t ordinal = 0; ordinal < 3; ordinal++)
+            mini_expect(&mini, COMPLETION_CHILD, grain);
+        mini_expect(&mini, COMPLETION_ANSWER, grain);
+        mini_stop(&mini);
+    }
 }
 
 static void test_groups_by_append(void **state)
@@ -736,6 +764,7 @@ int main(void)
         cmocka_unit_test(test_much_foreign_work_is_taken),
         cmocka_unit_test(test_overflow_wakes_the_shard),
         cmocka_unit_test(test_promised_looks_spare_wakes),
+        cmocka_unit_test(test_children_of_a_pool_ahead_wake_nobody),
         cmocka_unit_test(test_file_descriptors),
         cmocka_unit_test(test_refusals_are_one_line),
         cmocka_unit_test(test_many_rows_in_order),
