@@ -588,6 +588,7 @@ static uint32_t look_at(struct shard *shard, uint32_t worker)
         return 0; /* complete_again, when it is */
     uint32_t taken = drain(shard, worker);
     rebuild_check_damage(shard, worker);
+    recall_look(shard, worker);
     if (link->pending_count > 0)
         link_flush(shard, worker);
     if (grant_look(shard, worker) || link->pending_count > 0)

@@ -9,14 +9,25 @@
 /* As long as it is worth waiting for a worker that has the parent open: opening it elsewhere costs milliseconds. */
 #define STUCK_NS UINT64_C(20000000)
 
-/* A worker that goes to sleep beside rows bumps (worker/park.c), unless its Pool was called ahead. To see for oneself
- * is a line of memory of each worker. */
-static bool may_have_idle(const struct shard *shard, uint32_t pool, uint32_t seen)
+static bool is_idle(const struct shard *shard, uint32_t worker)
 {
-    return !shard->pools[pool].all_busy || seen != shard->recalled || board_pool_is_in(shard->pools_ahead, pool);
+    return load_relaxed_u64(&shard->run->workers[worker].lane.counters->state) == LANE_IDLE;
 }
 
-static bool pool_wants_work(struct shard *shard, uint32_t pool, uint32_t seen)
+void recall_look(struct shard *shard, uint32_t worker)
+{
+    if (is_idle(shard, worker))
+        shard->pools[shard->run->workers[worker].pool].all_busy = false;
+}
+
+/* A worker that goes to sleep beside rows makes this shard look at it (worker/park.c), unless its Pool was called
+ * ahead. To look at all is a line of memory of each. */
+static bool may_have_idle(const struct shard *shard, uint32_t pool)
+{
+    return !shard->pools[pool].all_busy || board_pool_is_in(shard->pools_ahead, pool);
+}
+
+static bool pool_wants_work(struct shard *shard, uint32_t pool)
 {
     const struct sheaf_run *run = shard->run;
     const struct plan_pool *calls = &shard->plan->pools[pool];
@@ -24,15 +35,14 @@ static bool pool_wants_work(struct shard *shard, uint32_t pool, uint32_t seen)
     for (uint32_t i = 0; i < calls->call_count; i++)
         live += shard->live_of_call[shard->plan->pool_calls[calls->call_first + i]];
     if (live == 0) {
-        shard->pools[pool].all_busy = false; /* who sleeps beside no rows need not bump */
+        shard->pools[pool].all_busy = false; /* who sleeps beside no rows need not say so */
         return false;
     }
-    if (!may_have_idle(shard, pool, seen))
+    if (!may_have_idle(shard, pool))
         return false;
     for (uint32_t i = 0; i < run->pool_count[pool]; i++) {
         uint32_t worker = run->pool_first[pool] + i;
-        idle +=
-            shard->links[worker].attached && load_relaxed_u64(&run->workers[worker].lane.counters->state) == LANE_IDLE;
+        idle += shard->links[worker].attached && is_idle(shard, worker);
     }
     shard->pools[pool].all_busy = idle == 0;
     return idle > 0;
@@ -74,7 +84,7 @@ static uint32_t idle_beside(const struct shard *shard, uint32_t worker)
     uint32_t pool = run->workers[worker].pool;
     for (uint32_t i = 0; i < run->pool_count[pool]; i++) {
         uint32_t other = run->pool_first[pool] + i;
-        if (shard->links[other].attached && load_relaxed_u64(&run->workers[other].lane.counters->state) == LANE_IDLE)
+        if (shard->links[other].attached && is_idle(shard, other))
             return other;
     }
     return worker;
@@ -130,15 +140,14 @@ static uint32_t recall_in_pool(struct shard *shard, uint32_t pool, uint64_t now_
     return work;
 }
 
-uint32_t recall_step(struct shard *shard, uint32_t seen, uint64_t *ret_wait_ns)
+uint32_t recall_step(struct shard *shard, uint64_t *ret_wait_ns)
 {
     uint64_t now_ns = clock_now_ns();
     uint32_t work = 0;
     *ret_wait_ns = EVENT_COUNT_FOREVER;
     for (uint32_t pool = 0; pool < shard->plan->pool_count; pool++) {
-        if (pool_wants_work(shard, pool, seen))
+        if (pool_wants_work(shard, pool))
             work += recall_in_pool(shard, pool, now_ns, ret_wait_ns);
     }
-    shard->recalled = seen;
     return work;
 }

@@ -348,7 +348,7 @@ static void *shard_thread(void *argument)
         if (step(shard, seen) || shard->stopping)
             continue;
         uint64_t wait_ns;
-        if (recall_step(shard, seen, &wait_ns) == 0)
+        if (recall_step(shard, &wait_ns) == 0)
             park(shard, seen, wait_ns);
     }
     tell_host(shard, false);

@@ -171,7 +171,7 @@ struct pool_state {
     bool pushed;     /* rows were offered since its event count was bumped */
     bool rebuilding; /* its workers are being killed so that its rings can be made anew */
     bool some_free;  /* the last audit found no row with one of its workers */
-    bool all_busy;   /* recall.c has seen none idle, and one that becomes so bumps, unless the Pool is ahead */
+    bool all_busy;   /* recall.c has seen none idle, and one that becomes so has news, unless the Pool is ahead */
     uint32_t homed;  /* rows out that were offered to one worker first */
 };
 
@@ -212,7 +212,6 @@ struct shard {
     enum alone_says alone;                  /* what this step may offer */
     uint32_t heard;                         /* the sample at which the inbox was taken in last */
     uint64_t over_ns;                       /* for so long it sleeps over news */
-    uint32_t recalled;                      /* the sample at which recall.c has looked */
     uint64_t pools_ahead[BOARD_POOL_WORDS]; /* as promised last */
     uint64_t child_look_ns;                 /* until then children may come untold (COMPLETION_CHILD_NS) */
     struct tells tells;                     /* batches that workers told of, for how long to sleep over more of them */
@@ -486,9 +485,10 @@ void rebuild_suspect(struct shard *shard, struct slot *slot, uint32_t worker);
 void rebuild_show_rows(struct shard *shard, uint32_t pool);
 
 /* ---- recall.c ---- */
-/* Takes rows from workers that are stuck; returns how many. `seen`: this round's sample of the event count.
- * `ret_wait_ns`: when to look again. */
-uint32_t recall_step(struct shard *shard, uint32_t seen, uint64_t *ret_wait_ns);
+/* A worker that has news may be idle. */
+void recall_look(struct shard *shard, uint32_t worker);
+/* Takes rows from workers that are stuck; returns how many. `ret_wait_ns`: when to look again. */
+uint32_t recall_step(struct shard *shard, uint64_t *ret_wait_ns);
 
 /* ---- hold.c ---- */
 /* The row of a slot ended on `worker`: true if that worker now has the Entity open and the slot's hold is kept for it.

@@ -258,8 +258,9 @@ static void expect_next(const struct worker_row *row)
 {
     enum { ROWS_AHEAD = 4 };
     const struct sheaf_worker *worker = row->worker;
-    if (row->call->batch && (uint64_t)(row - worker->rows) + ROWS_AHEAD < worker->row_limit)
-        row_prefetch(row + ROWS_AHEAD);
+    uint32_t at = (uint32_t)(row - worker->rows) + ROWS_AHEAD;
+    if (row->call->batch && at < worker->row_limit)
+        row_prefetch(worker, at);
 }
 
 static int host_answer(const struct sheaf_row *public_row, const struct sheaf_value *values, uint32_t count)

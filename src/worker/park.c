@@ -36,8 +36,10 @@ static void tell_overflow(struct sheaf_worker *worker, uint64_t at_ns)
             struct board_call *call = &board->calls[worker->calls[index].spec->call];
             overflow |= load_acquire_u32(&call->overflow) != 0 || load_relaxed_u32(&call->ready) != 0;
         }
-        if (overflow)
-            event_count_bump(board->shard_events);
+        if (!overflow)
+            continue;
+        board_add_news(board, worker->hello.worker); /* that it is idle */
+        event_count_bump(board->shard_events);
     }
 }
 

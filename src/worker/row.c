@@ -113,13 +113,13 @@ struct value_ref *row_refs(const struct worker_row *row)
     return (struct value_ref *)(uintptr_t)dispatch->inputs;
 }
 
-void row_prefetch(const struct worker_row *row)
+void row_prefetch(const struct sheaf_worker *worker, uint32_t at)
 {
+    const struct worker_row *row = &worker->rows[at]; /* nothing in it may be read: that would wait for it */
     __builtin_prefetch(row, 1);
     __builtin_prefetch(&row->worker, 1);
     __builtin_prefetch(&row->claim.dispatch.number);
-    __builtin_prefetch(
-        (const char *)row->worker->blocks + (size_t)(row - row->worker->rows) * row->worker->layout.block_bytes, 1);
+    __builtin_prefetch(worker->blocks + (size_t)at * worker->layout.block_bytes, 1);
 }
 
 static void row_done(struct worker_row *row)

@@ -247,8 +247,8 @@ struct worker_row *row_make(struct sheaf_worker *worker, struct worker_call *cal
 /* The references of its inputs; its Call says how many. */
 struct value_ref *row_refs(const struct worker_row *row);
 struct appended *row_appended(const struct worker_row *row, uint32_t output);
-/* The row will be answered soon. */
-void row_prefetch(const struct worker_row *row);
+/* Row `at` of the worker will be answered soon. */
+void row_prefetch(const struct sheaf_worker *worker, uint32_t at);
 /* C5. 0; -ECANCELED: not wanted any more, -EBADMSG: its inputs are damaged: finish it without running it. */
 int row_start(struct worker_row *row);
 int row_start_at(struct worker_row *row, uint64_t at_ns);
