@@ -223,8 +223,11 @@ bool board_promised(const struct board *board, uint64_t now_ns)
 bool board_promised_pool(const struct board *board, uint64_t now_ns, uint32_t pool)
 {
     assert(pool < BOARD_POOLS_MAX);
+    if (!board_promised(board, now_ns))
+        return false;
     /* Of another promise than the time: then the shard hears late, but no later than it said. */
-    return board_promised(board, now_ns) && (load_relaxed_u64(&board->shard->ahead[pool / 64]) >> pool % 64 & 1) != 0;
+    uint64_t ahead = load_relaxed_u64(&board->shard->ahead[pool / 64]);
+    return board_pool_is_in(&ahead, pool % 64);
 }
 
 struct ready_ring board_ring(const struct board *board, uint32_t call, enum board_ring kind)

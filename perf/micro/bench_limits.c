@@ -2,13 +2,13 @@
 /* What this machine can do at most, whoever asks: memory copied and read by so many threads at once, and memory touched
  * that nobody has touched for a while. */
 #include <pthread.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 
 #include "perf/micro/bench.h"
+#include "shm/atomic.h"
 
 enum { THREADS_MAX = 64, BLOCK_BYTES = 64 << 20 }; /* larger than caches */
 
@@ -62,7 +62,7 @@ static void copy_memory(struct bench *bench)
 }
 BENCH_WALL("limits/memory_copy", copy_memory, 1, 2, 8)
 
-enum { PAGE_BYTES = 4096, COLD_PAGES = 8192, COLD_BYTES = COLD_PAGES * PAGE_BYTES, HUGE_BYTES = 2 << 20 };
+enum { PAGE_BYTES = 4096, COLD_PAGES = 8192, COLD_BYTES = COLD_PAGES * PAGE_BYTES };
 
 /* A line of each of the pages, not in their order, nor always at the same place. */
 static void touch_pages(volatile char *memory)
@@ -76,12 +76,11 @@ static void touch_pages(volatile char *memory)
 static void touch_cold(struct bench *bench)
 {
     const struct timespec pause = {.tv_nsec = 50000000};
-    char *memory = mmap(NULL, COLD_BYTES + HUGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) {
+    char *pages = aligned_alloc(HUGE_PAGE_BYTES, COLD_BYTES);
+    if (!pages) {
         bench_fail(bench, "no memory");
         return;
     }
-    char *pages = memory + (-(uintptr_t)memory & (HUGE_BYTES - 1));
     (void)madvise(pages, COLD_BYTES, bench_argument(bench) ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
     memset(pages, 1, COLD_BYTES);
     while (bench_next(bench)) {
@@ -91,6 +90,6 @@ static void touch_cold(struct bench *bench)
         touch_pages(pages);
     }
     bench_count_items(bench, bench_iterations(bench) * COLD_PAGES);
-    munmap(memory, COLD_BYTES + HUGE_BYTES);
+    free(pages);
 }
 BENCH("limits/cold_page", touch_cold, 0, 1)

@@ -205,25 +205,25 @@ struct shard {
     uint32_t number;
     pthread_t thread;
     bool started, stopping, cancelled;
-    bool child_taken;                       /* since the last park */
-    bool careful;                           /* rows that run in isolation may have damaged shared memory */
-    bool alone_used;                        /* something was offered in this round of alone.c ... */
-    bool alone_drained;                     /* ... which began with nothing out */
-    enum alone_says alone;                  /* what this step may offer */
-    uint32_t heard;                         /* the sample at which the inbox was taken in last */
-    uint64_t over_ns;                       /* for so long it sleeps over news */
-    uint64_t pools_ahead[BOARD_POOL_WORDS]; /* as promised last */
-    uint64_t child_look_ns;                 /* until then children may come untold (COMPLETION_CHILD_NS) */
-    struct tells tells;                     /* batches that workers told of, for how long to sleep over more of them */
-    uint64_t offered_us;                    /* rows that were due then were offered, as far as there was room */
+    bool child_taken;       /* since the last park */
+    bool careful;           /* rows that run in isolation may have damaged shared memory */
+    bool alone_used;        /* something was offered in this round of alone.c ... */
+    bool alone_drained;     /* ... which began with nothing out */
+    enum alone_says alone;  /* what this step may offer */
+    uint32_t heard;         /* the sample at which the inbox was taken in last */
+    uint64_t over_ns;       /* for so long it sleeps over news */
+    uint64_t child_look_ns; /* until then children may come untold (COMPLETION_CHILD_NS) */
+    struct tells tells;     /* batches that workers told of, for how long to sleep over more of them */
+    uint64_t offered_us;    /* rows that were due then were offered, as far as there was room */
     char *cancel_text;
 
     struct mailbox inbox;
     struct sources *sources;
     struct board board;
-    struct ready_producer *rings;     /* [call * BOARD_RINGS + ring] */
-    struct link *links;               /* per worker */
-    uint64_t again[BOARD_NEWS_WORDS]; /* one bit per worker: looked at in the next step, news or not */
+    struct ready_producer *rings;           /* [call * BOARD_RINGS + ring] */
+    struct link *links;                     /* per worker */
+    uint64_t again[BOARD_NEWS_WORDS];       /* one bit per worker: looked at in the next step, news or not */
+    uint64_t pools_ahead[BOARD_POOL_WORDS]; /* as promised last */
 
     struct tables tables;
     struct counted_tables lineage_tables, sched_tables;
@@ -321,7 +321,7 @@ struct root *root_of(const struct shard *shard, uint32_t lineage_root);
 void root_free(struct root *root);
 
 /* ---- dispatch.c ---- */
-/* Makes the descriptors of some more slots real memory. */
+/* Makes some more slots, and their descriptors real memory. */
 int dispatch_commit_slots(struct shard *shard);
 void dispatch_level(struct shard *shard);    /* lets rows move up that were put aside */
 uint32_t dispatch_step(struct shard *shard); /* offers rows; returns how many */

@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "shm/sanitizer.h"
 #include "worker/attach.h"
 
 enum { REAP_MS = 10000, TRACED_MS = 1000, ATTACH_FD = 3, SAFE_FD = 16, ENVIRONMENT_WORD_BYTES = 256 };
@@ -28,11 +29,7 @@ enum { KERNEL_SIGNALS = 64, CHILD_STACK_BYTES = 16384 };
 #define IN_CHILD __attribute__((no_sanitize("address", "thread", "undefined")))
 
 /* The thread sanitizer replaces clone and takes every child for one with memory of its own. */
-#ifdef __SANITIZE_THREAD__
-enum { BORROWED_MEMORY = 0 };
-#else
-enum { BORROWED_MEMORY = CLONE_VM | CLONE_VFORK };
-#endif
+enum { BORROWED_MEMORY = BUILT_WITH_THREAD_SANITIZER ? 0 : CLONE_VM | CLONE_VFORK };
 
 struct plan_of_child {
     const struct child_options *options;

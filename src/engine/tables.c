@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "shm/atomic.h"
+#include "shm/sanitizer.h"
 
 /* At the beginning of each huge page that is cut. */
 struct tables_block {
@@ -32,20 +33,9 @@ static uint32_t size_of(size_t bytes, size_t *ret_bytes)
     return (shift << STEP_BITS) + (uint32_t)(last >> shift);
 }
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define EACH_ALONE true
-#endif
-#elif defined(__SANITIZE_ADDRESS__)
-#define EACH_ALONE true
-#endif
-#ifndef EACH_ALONE
-#define EACH_ALONE false
-#endif
-
 static bool is_cut(size_t bytes)
 {
-    return !EACH_ALONE && bytes <= CUT_BYTES_MAX;
+    return !BUILT_WITH_ADDRESS_SANITIZER && bytes <= CUT_BYTES_MAX;
 }
 
 static void *take_alone(size_t bytes)
@@ -61,17 +51,9 @@ static void *take_alone(size_t bytes)
 
 static bool open_block(struct tables *tables)
 {
-    void *reserved =
-        mmap(NULL, (size_t)2 * HUGE_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (reserved == MAP_FAILED)
+    struct tables_block *block = take_alone(HUGE_PAGE_BYTES);
+    if (!block)
         return false;
-    size_t before = -(uintptr_t)reserved & (HUGE_PAGE_BYTES - 1);
-    char *base = (char *)reserved + before;
-    if (before > 0)
-        munmap(reserved, before);
-    munmap(base + HUGE_PAGE_BYTES, HUGE_PAGE_BYTES - before);
-    (void)madvise(base, HUGE_PAGE_BYTES, MADV_HUGEPAGE); /* a hint */
-    struct tables_block *block = (struct tables_block *)(void *)base;
     block->next = tables->blocks;
     tables->blocks = block;
     tables->cut_bytes = sizeof *block;
@@ -92,10 +74,10 @@ void *tables_take(struct tables *tables, size_t bytes)
     void *table;
     if (is_cut(bytes)) {
         size_t rounded;
-        struct tables_free **free = &tables->free[size_of(bytes, &rounded)];
-        table = *free ? *free : cut(tables, rounded);
-        if (*free)
-            *free = (*free)->next;
+        struct tables_free **list = &tables->free[size_of(bytes, &rounded)];
+        table = *list ? *list : cut(tables, rounded);
+        if (*list)
+            *list = (*list)->next;
     } else {
         table = take_alone(bytes);
     }
@@ -112,9 +94,9 @@ void tables_give(struct tables *tables, void *table, size_t bytes)
         return;
     }
     size_t rounded;
-    struct tables_free **free = &tables->free[size_of(bytes, &rounded)], *given = table;
-    given->next = *free;
-    *free = given;
+    struct tables_free **list = &tables->free[size_of(bytes, &rounded)], *given = table;
+    given->next = *list;
+    *list = given;
 }
 
 void tables_close(struct tables *tables)
@@ -122,7 +104,7 @@ void tables_close(struct tables *tables)
     assert(tables->live == 0);
     for (struct tables_block *block = tables->blocks, *next; block; block = next) {
         next = block->next;
-        munmap(block, HUGE_PAGE_BYTES);
+        free(block);
     }
     *tables = (struct tables){0};
 }

@@ -9,17 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#if defined(__has_feature)
-#define HAS_FEATURE(name) __has_feature(name)
-#else
-#define HAS_FEATURE(name) 0
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || HAS_FEATURE(address_sanitizer) ||                 \
-    HAS_FEATURE(thread_sanitizer) || HAS_FEATURE(memory_sanitizer)
-#define BUILT_WITH_SANITIZER 1
-#else
-#define BUILT_WITH_SANITIZER 0
-#endif
+#include "shm/sanitizer.h"
 
 int sandbox_follow_parent(void)
 {

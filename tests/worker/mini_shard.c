@@ -266,6 +266,12 @@ uint32_t mini_push(struct mini *mini, uint32_t call, enum board_ring ring, struc
     return mini_push_dispatch(mini, ring, dispatch);
 }
 
+void mini_wait_idle(const struct mini *mini)
+{
+    while (load_relaxed_u64(&mini->lane.counters->state) != LANE_IDLE)
+        cpu_pause();
+}
+
 void mini_tell(struct mini *mini)
 {
     event_count_bump(&mini->board.pool_events[0]);

@@ -73,6 +73,8 @@ struct value_ref mini_file(struct mini *mini, const char *path, uint64_t source)
 uint32_t mini_push(struct mini *mini, uint32_t call, enum board_ring ring, struct value_ref input);
 uint32_t mini_push_dispatch(struct mini *mini, enum board_ring ring, struct dispatch dispatch);
 void mini_tell(struct mini *mini);
+/* Until the worker has gone, or is going, to sleep. */
+void mini_wait_idle(const struct mini *mini);
 
 /* The next record, waiting for it. */
 struct completion mini_next(struct mini *mini);

@@ -192,8 +192,7 @@ static uint32_t bumps_of_batches(uint64_t looks_ns, uint64_t pools_ahead)
     struct mini_call batch = {"batch", SHEAF_OPERATOR_BATCH, .batch_rows = 1, .output_count = 1,
                               .output_kinds = {SHEAF_I64}};
     mini_start(&mini, &batch, 1, NULL);
-    while (load_relaxed_u64(&mini.lane.counters->state) != LANE_IDLE)
-        cpu_pause();
+    mini_wait_idle(&mini);
     board_promise(&mini.board, looks_ns, ahead);
     (void)board_take_news(&mini.board, 0);
     uint32_t before = event_count_sample(mini.board.shard_events), first = 0;
@@ -231,8 +230,7 @@ static void test_children_of_a_pool_ahead_wake_nobody(void **state)
         const uint64_t ahead[BOARD_POOL_WORDS] = {pools_ahead};
         struct mini mini;
         mini_start(&mini, &range_call, 1, NULL);
-        while (load_relaxed_u64(&mini.lane.counters->state) != LANE_IDLE)
-            cpu_pause();
+        mini_wait_idle(&mini);
         board_promise(&mini.board, UINT64_MAX, ahead);
         uint32_t before = event_count_sample(mini.board.shard_events);
         uint32_t grain = mini_push(&mini, 0, BOARD_READY, mini_i64(3));
@@ -627,8 +625,7 @@ static void test_state_is_preferred_and_evicted(void **state)
     mini_expect(&mini, COMPLETION_ANSWER, foreign); /* nobody else came for it */
     assert_true(load_relaxed_u64(&mini.lane.counters->idle_ns) > 10000000);
 
-    while (load_relaxed_u64(&mini.lane.counters->state) != LANE_IDLE)
-        cpu_pause();
+    mini_wait_idle(&mini);
     uint32_t seen = event_count_sample(mini.board.shard_events);
     mini_order(&mini, CONTROL_EVICT, 0, 7);
     mini_tell(&mini);
@@ -671,8 +668,7 @@ static void test_overflow_wakes_the_shard(void **state)
     uint32_t grain = mini_push(&mini, 0, BOARD_READY, mini_i64(1));
     mini_tell(&mini);
     mini_expect(&mini, COMPLETION_ANSWER, grain);
-    while (load_relaxed_u64(&mini.lane.counters->state) != LANE_IDLE)
-        cpu_pause();
+    mini_wait_idle(&mini);
     store_release_u32(&mini.board.calls[0].overflow, 1);
     uint32_t seen = event_count_sample(mini.board.shard_events);
     mini_tell(&mini);
