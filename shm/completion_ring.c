@@ -19,11 +19,13 @@ enum field {
     FIELD_CAUSE, /* scope 32 | class_id 32 */
     FIELD_BATCH, /* closed 32 | rows_run 32 */
     FIELD_LEVEL,
+    FIELD_OTHERS, /* rows, or children, after the first */
     FIELDS
 };
 
-/* A record: this, then the fields that are not 0, then value_count references, then the text. What an answer of one
- * value takes is one cache line: each line crosses from the worker's core to the shard's. */
+/* A record: this, then the fields that are not 0, then value_count references, then the names of the other rows or the
+ * text. What an answer of one value takes is one cache line: each line crosses from the worker's core to the shard's.
+ */
 struct completion_head {
     uint64_t named; /* number 33 | value_count 11 | 4 bits that are 0 | which fields follow 16 */
     uint32_t grain;
@@ -39,6 +41,8 @@ static_assert(sizeof(struct spsc_header) + sizeof(struct completion_head) + size
 #define NAMED_COUNT_BITS 11u
 #define NAMED_FIELDS_SHIFT 48u
 static_assert(COMPLETION_VALUES_MAX < 1u << NAMED_COUNT_BITS, "a count fits");
+static_assert(COMPLETION_TOGETHER_MAX * (sizeof(struct value_ref) + sizeof(uint64_t)) <= COMPLETION_TEXT_BYTES_MAX,
+              "where a text fits, rows together do");
 
 #define CLASS_IDS 256u
 #define LEVELS 3u
@@ -103,11 +107,11 @@ static uint32_t checksum_of(uint32_t kind, const void *record, uint32_t length_b
 /* Which fields a kind has. What it does not have is not written, and refused where it stands. */
 #define HAS(field) (1u << (field))
 #define HAS_RUN (HAS(FIELD_RUN_NS) | HAS(FIELD_BATCH))
-static const uint8_t fields_of[COMPLETION_KINDS] = {
-    [COMPLETION_ANSWER] = HAS_RUN | HAS(FIELD_CHILD_COUNT),
+static const uint16_t fields_of[COMPLETION_KINDS] = {
+    [COMPLETION_ANSWER] = HAS_RUN | HAS(FIELD_CHILD_COUNT) | HAS(FIELD_OTHERS),
     [COMPLETION_FAIL] = HAS_RUN | HAS(FIELD_CHILD_COUNT) | HAS(FIELD_CAUSE),
     [COMPLETION_RAISED] = HAS_RUN | HAS(FIELD_CAUSE),
-    [COMPLETION_CHILD] = HAS(FIELD_ORDINAL),
+    [COMPLETION_CHILD] = HAS(FIELD_ORDINAL) | HAS(FIELD_OTHERS),
     [COMPLETION_EVICTED] = HAS(FIELD_KEY),
     [COMPLETION_CHUNK] = HAS(FIELD_KEY),
     [COMPLETION_LOG] = HAS(FIELD_LEVEL),
@@ -133,7 +137,7 @@ static inline uint64_t two(uint32_t high, uint32_t low)
 }
 
 /* What counts for its kind, in the order of enum field. */
-static void pack_fields(const struct completion *record, struct packed *packed)
+static void pack_fields(const struct completion *record, uint32_t row_count, struct packed *packed)
 {
     uint32_t kind = record->kind, has = fields_of[kind];
     pack(packed, has, FIELD_ORDINAL, record->ordinal);
@@ -144,44 +148,69 @@ static void pack_fields(const struct completion *record, struct packed *packed)
     if (kind == COMPLETION_RAISED || record->closed)
         pack(packed, has, FIELD_BATCH, two(record->closed, record->rows_run));
     pack(packed, has, FIELD_LEVEL, record->level);
+    pack(packed, has, FIELD_OTHERS, kind == COMPLETION_CHILD ? record->child_count - 1 : row_count - 1);
 }
 
-int completion_write(struct spsc_writer *writer, const struct completion *record)
+static inline char *put_part(char *at, const void *part, size_t part_bytes)
+{
+    memcpy(at, part, part_bytes);
+    return at + part_bytes;
+}
+
+int completion_write_rows(struct spsc_writer *writer, const struct completion *record,
+                          const struct completion_part *parts, uint32_t count)
 {
     uint32_t kind = record->kind;
     assert(kind > 0 && kind < COMPLETION_KINDS && record->number <= DISPATCH_NUMBER_MASK);
-    uint32_t value_count = carries_values(kind) ? record->value_count : 0, text_bytes = 0;
-    if (value_count > COMPLETION_VALUES_MAX)
+    assert(kind == COMPLETION_CHILD ? record->child_count > 0 : count == 1 || kind == COMPLETION_ANSWER);
+    uint32_t each = carries_values(kind) ? record->value_count : 0, text_bytes = 0;
+    uint64_t value_count = (uint64_t)each * count;
+    if (value_count > COMPLETION_VALUES_MAX || count > COMPLETION_TOGETHER_MAX)
         return -EMSGSIZE;
     if (carries_text(kind))
         text_bytes = cut_text(record->text, record->text_length_bytes, COMPLETION_TEXT_BYTES_MAX);
     struct packed packed;
     packed.which = packed.count = 0;
-    pack_fields(record, &packed);
-    struct completion_head head = {(uint64_t)packed.which << NAMED_FIELDS_SHIFT | (uint64_t)value_count
-                                                                                      << NAMED_COUNT_SHIFT,
+    pack_fields(record, count, &packed);
+    struct completion_head head = {(uint64_t)packed.which << NAMED_FIELDS_SHIFT | value_count << NAMED_COUNT_SHIFT,
                                    COMPLETION_NO_GRAIN, 0};
     if (!is_keyed(kind)) {
         head.named |= record->number;
         head.grain = record->grain;
     }
-    uint32_t values_at = (uint32_t)sizeof(head) + packed.count * (uint32_t)sizeof(uint64_t);
-    uint32_t text_at = values_at + value_count * (uint32_t)sizeof(struct value_ref);
-    uint32_t length_bytes = text_at + text_bytes;
+    uint32_t words = packed.count + count - 1;
+    uint32_t length_bytes =
+        (uint32_t)(sizeof(head) + words * sizeof(uint64_t) + value_count * sizeof(struct value_ref)) + text_bytes;
     void *payload;
     int status = spsc_reserve(writer, kind, length_bytes, &payload);
     if (status)
         return status;
-    memcpy(payload, &head, sizeof(head));
+    char *at = put_part(payload, &head, sizeof(head));
     for (uint32_t i = 0; i < packed.count; i++)
-        memcpy((char *)payload + sizeof(head) + i * sizeof(uint64_t), &packed.words[i], sizeof(uint64_t));
-    for (uint32_t i = 0; i < value_count; i++)
-        memcpy((char *)payload + values_at + i * sizeof(struct value_ref), &record->values[i],
-               sizeof(struct value_ref));
+        at = put_part(at, &packed.words[i], sizeof(uint64_t));
+    for (uint32_t row = 0; row < count; row++)
+        for (uint32_t value = 0; value < each; value++)
+            at = put_part(at, &parts[row].values[value], sizeof(struct value_ref));
+    for (uint32_t row = 1; row < count; row++)
+        at = put_part(at, &parts[row].name, sizeof(uint64_t));
     if (text_bytes)
-        memcpy((char *)payload + text_at, record->text, text_bytes);
+        put_part(at, record->text, text_bytes);
     ((struct completion_head *)payload)->checksum = checksum_of(kind, payload, length_bytes);
     return 0;
+}
+
+int completion_write(struct spsc_writer *writer, const struct completion *record)
+{
+    struct completion_part parts[COMPLETION_TOGETHER_MAX];
+    uint32_t count = record->row_count > 1 ? record->row_count : 1;
+    if (count > COMPLETION_TOGETHER_MAX)
+        return -EMSGSIZE;
+    struct completion shared = *record;
+    shared.value_count = record->value_count / count;
+    parts[0].values = record->values;
+    for (uint32_t row = 1; row < count; row++)
+        parts[row] = (struct completion_part){record->others[row - 1], record->values + row * shared.value_count};
+    return completion_write_rows(writer, &shared, parts, count);
 }
 
 int completion_reader_open(struct completion_reader *reader, const struct spsc_ring *ring)
@@ -229,6 +258,32 @@ static bool fields_make_sense(const struct completion *record)
            (record->kind == COMPLETION_RAISED || record->closed || !record->rows_run);
 }
 
+/* Rows, or children, that share a record: each has as many values. */
+static bool others_make_sense(const struct completion *record, uint64_t others)
+{
+    bool rows = record->kind == COMPLETION_ANSWER;
+    if (others == 0)
+        return true;
+    if (record->value_count % (others + 1) != 0 || (rows && record->child_count != 0))
+        return false;
+    for (uint32_t at = 0; rows && at < others; at++)
+        if (record->others[at] >> (DISPATCH_GRAIN_BITS + DISPATCH_NUMBER_BITS) != 0)
+            return false;
+    return true;
+}
+
+/* The words of the fields that follow. The copy has room for all of them, however short the record is. */
+static char *read_fields(char *at, uint32_t which, uint64_t *ret_fields)
+{
+    for (uint32_t field = 0; which >> field; field++) {
+        if (which & HAS(field)) {
+            memcpy(&ret_fields[field], at, sizeof(uint64_t));
+            at += sizeof(uint64_t);
+        }
+    }
+    return at;
+}
+
 /* Check the private copy of a record and describe it. */
 static int parse(struct completion_reader *reader, const struct spsc_header *header, struct completion *ret_record)
 {
@@ -246,14 +301,13 @@ static int parse(struct completion_reader *reader, const struct spsc_header *hea
     uint32_t which = (uint32_t)(head.named >> NAMED_FIELDS_SHIFT);
     if (which & ~(uint32_t)fields_of[header->kind] || value_count > COMPLETION_VALUES_MAX)
         return -EBADMSG;
-    at += sizeof(head); /* the copy has room for all fields, however short the record is */
-    for (uint32_t field = 0; which >> field; field++) {
-        if (which & HAS(field)) {
-            memcpy(&fields[field], at, sizeof(uint64_t));
-            at += sizeof(uint64_t);
-        }
-    }
-    uint64_t before_text = (uint64_t)(at - (char *)reader->copy) + value_count * sizeof(struct value_ref);
+    at = read_fields(at + sizeof(head), which, fields);
+    uint64_t others = fields[FIELD_OTHERS];
+    bool rows = header->kind == COMPLETION_ANSWER;
+    if (others >= COMPLETION_TOGETHER_MAX)
+        return -EBADMSG;
+    uint64_t before_text = (uint64_t)(at - (char *)reader->copy) + value_count * sizeof(struct value_ref) +
+                           (rows ? others * sizeof(uint64_t) : 0);
     if (before_text > header->length_bytes || header->length_bytes - before_text > COMPLETION_TEXT_BYTES_MAX)
         return -EBADMSG;
     struct completion record = {
@@ -261,7 +315,7 @@ static int parse(struct completion_reader *reader, const struct spsc_header *hea
         .grain = head.grain,
         .number = head.named & DISPATCH_NUMBER_MASK,
         .ordinal = fields[FIELD_ORDINAL],
-        .child_count = fields[FIELD_CHILD_COUNT],
+        .child_count = header->kind == COMPLETION_CHILD ? others + 1 : fields[FIELD_CHILD_COUNT],
         .run_ns = fields[FIELD_RUN_NS],
         .key = fields[FIELD_KEY],
         .scope = (uint32_t)(fields[FIELD_CAUSE] >> 32),
@@ -269,14 +323,17 @@ static int parse(struct completion_reader *reader, const struct spsc_header *hea
         .level = fields[FIELD_LEVEL] < LEVELS ? (uint32_t)fields[FIELD_LEVEL] : LEVELS,
         .rows_run = (uint32_t)fields[FIELD_BATCH],
         .closed = (uint32_t)(fields[FIELD_BATCH] >> 32),
+        .row_count = rows ? (uint32_t)others + 1 : 1,
         .value_count = value_count,
         .text_length_bytes = (uint32_t)(header->length_bytes - before_text),
+        .others = (const uint64_t *)(const void *)(at + value_count * sizeof(struct value_ref)),
         .values = (const struct value_ref *)(const void *)at,
-        .text = at + value_count * sizeof(struct value_ref),
+        .text = (const char *)reader->copy + before_text,
     };
     ((char *)reader->copy)[header->length_bytes] = '\0';
     if ((value_count && !carries_values(record.kind)) || (record.text_length_bytes && !carries_text(record.kind)) ||
-        !row_makes_sense(&record) || !fields_make_sense(&record) || !values_make_sense(record.values, value_count))
+        !row_makes_sense(&record) || !fields_make_sense(&record) || !others_make_sense(&record, others) ||
+        !values_make_sense(record.values, value_count))
         return -EBADMSG;
     *ret_record = record;
     return 0;

@@ -4,22 +4,25 @@
  *
  * Every claim ends with exactly one of ANSWER, FAIL, RAISED, RELEASED or DAMAGED for its (grain, number), also a
  * cancelled or recalled one; before it any number of CHILD records of that claim may come. A whole batch is committed
- * at once. The reader copies a record out before it checks it (a checksum against stray writes, lengths, kinds, counts
- * against the length, text termination is not needed) and calls nothing in it true: grain, number, segments and offsets
- * are for the shard to check against what it knows.
+ * at once. Children of one row that are there together share a record, and so do the answers of rows that ran as one
+ * batch: what a record costs on both sides is most of what a short answer costs. The reader copies a record out before
+ * it checks it (a checksum against stray writes, lengths, kinds, counts against the length, text termination is not
+ * needed) and calls nothing in it true: grain, number, segments and offsets are for the shard to check against what it
+ * knows.
  */
 #ifndef SHM_COMPLETION_RING_H
 #define SHM_COMPLETION_RING_H
 
+#include "shm/dispatch.h"
 #include "shm/spsc_ring.h"
 #include "shm/value_ref.h"
 
 enum completion_kind {
-    COMPLETION_ANSWER = 1, /* the row's outputs; for group outputs that were streamed kind 0 */
+    COMPLETION_ANSWER = 1, /* the outputs of one or more rows; for group outputs that were streamed kind 0 */
     COMPLETION_FAIL,       /* a declared failure, or a broken contract the worker saw */
     COMPLETION_RAISED,     /* the dispatch this row was in raised */
     COMPLETION_RELEASED,   /* given back without having been run */
-    COMPLETION_CHILD,      /* one streamed child: a value per group output, kind 0: none for that output */
+    COMPLETION_CHILD,      /* one or more children: a value each per group output, kind 0: none for that output */
     COMPLETION_EVICTED,    /* state kept under `key` is gone, its inputs are not read any more */
     COMPLETION_CHUNK,      /* chunk `key` of its segment is given back; CONTROL_NO_CHUNK: those were all */
     COMPLETION_LOG,        /* a line of text about a row, or about none (grain COMPLETION_NO_GRAIN) */
@@ -36,20 +39,22 @@ enum completion_kind {
 #define COMPLETION_CHILD_NS UINT64_C(2000000)
 #define COMPLETION_VALUES_MAX 1024u
 #define COMPLETION_TEXT_BYTES_MAX 4096u /* longer texts are cut by the writer at a UTF-8 boundary */
+/* Values of several rows, or children, in one record: not more than any ring takes (completion_ring_bytes_min). */
+#define COMPLETION_TOGETHER_MAX 64u
 
 /*
  * One record, to write or as read. Which fields count:
- *   ANSWER    grain, number, child_count (CHILD records this claim sent), run_ns, closed (then rows_run), values
+ *   ANSWER    grain, number, child_count (children this claim sent), run_ns, closed (then rows_run), values; of several
+ *             rows (row_count above 1): grain and number of the first, names of the others; values of one after the
+ *             other, equally many; child_count 0; closed and rows_run are the first one's
  *   FAIL      grain, number, child_count, run_ns, closed (then rows_run), scope, class_id, text
  *   RAISED    grain, number, run_ns, rows_run, closed, class_id, text
  *   RELEASED  grain, number
  *   DAMAGED   grain, number
- *   CHILD     grain, number, ordinal, values
- *   EVICTED   key
- *   CHUNK     key
- *   LOG       grain, number, level, text
- * When read, values and text lie in the reader's own memory and are good until the next read. `text` is NUL-terminated
- * there and may have NULs inside; all fields that do not count are 0.
+ *   CHILD     grain, number, ordinal, child_count (in this record, 1 and up, with Ordinals from `ordinal` on), values:
+ * of one after the other, equally many EVICTED   key CHUNK     key LOG       grain, number, level, text When read,
+ * values and text lie in the reader's own memory and are good until the next read. `text` is NUL-terminated there and
+ * may have NULs inside; all fields that do not count are 0.
  */
 struct completion {
     enum completion_kind kind;
@@ -59,16 +64,44 @@ struct completion {
     uint64_t child_count;
     uint64_t run_ns; /* from start to end of the row; the same for all rows that ran as one batch */
     uint64_t key;
-    uint32_t scope;    /* enum sheaf_scope: 0..2 */
-    uint32_t class_id; /* enum sheaf_class, below 256 */
-    uint32_t level;    /* 0 debug, 1 info, 2 warning */
-    uint32_t rows_run; /* rows that ran as one batch, this one included */
-    uint32_t closed;   /* enum batch_close, in one record of each batch: why it had no more rows; else 0 */
+    uint32_t scope;     /* enum sheaf_scope: 0..2 */
+    uint32_t class_id;  /* enum sheaf_class, below 256 */
+    uint32_t level;     /* 0 debug, 1 info, 2 warning */
+    uint32_t rows_run;  /* rows that ran as one batch, this one included */
+    uint32_t closed;    /* enum batch_close, in one record of each batch: why it had no more rows; else 0 */
+    uint32_t row_count; /* of an ANSWER; 0 as 1 when written */
     uint32_t value_count;
     uint32_t text_length_bytes;
+    const uint64_t *others; /* names (completion_name) of the rows after the first */
     const struct value_ref *values;
     const char *text;
 };
+
+/* Grain and number of a dispatch in one word. */
+static inline uint64_t completion_name(uint32_t grain, uint64_t number)
+{
+    return number << DISPATCH_GRAIN_BITS | grain;
+}
+
+static inline uint32_t completion_grain(uint64_t name)
+{
+    return (uint32_t)(name & (DISPATCH_GRAINS_MAX - 1));
+}
+
+/* Row `at` of an answer of several, as an answer of its own. */
+static inline struct completion completion_row(const struct completion *record, uint32_t at)
+{
+    struct completion row = *record;
+    row.row_count = 1;
+    row.value_count = record->value_count / record->row_count;
+    row.values += at * row.value_count;
+    if (at > 0) {
+        row.grain = completion_grain(record->others[at - 1]);
+        row.number = record->others[at - 1] >> DISPATCH_GRAIN_BITS;
+        row.closed = row.rows_run = 0;
+    }
+    return row;
+}
 
 /* The smallest ring that takes a record with that many values and the longest text. */
 uint32_t completion_ring_bytes_min(uint32_t values_max);
@@ -77,6 +110,17 @@ uint32_t completion_ring_bytes_min(uint32_t values_max);
 
 /* Reserve and fill one record; spsc_commit makes it visible. -EAGAIN, -EMSGSIZE, -EBADMSG as spsc_reserve. */
 int completion_write(struct spsc_writer *writer, const struct completion *record);
+
+/* What is each row's own in an answer of several. */
+struct completion_part {
+    uint64_t name;
+    const struct value_ref *values;
+};
+
+/* The same for an ANSWER of `count` rows, COMPLETION_TOGETHER_MAX at most: what they share stands in `record`, whose
+ * value_count is of each; count times value_count are COMPLETION_TOGETHER_MAX at most if there are several. */
+int completion_write_rows(struct spsc_writer *writer, const struct completion *record,
+                          const struct completion_part *parts, uint32_t count);
 
 /* --- the shard --- */
 

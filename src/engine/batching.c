@@ -164,10 +164,10 @@ void batching_ahead(const struct shard *shard, uint64_t ret_ahead[BOARD_POOL_WOR
         ret_ahead[word] = feeds[word] & ~wanted[word];
 }
 
-void batching_child(struct shard *shard, struct slot *slot)
+void batching_children(struct shard *shard, struct slot *slot, uint32_t count)
 {
-    slot->children++;
-    shard->batching->calls[slot->grain.call].children.emitted++;
+    slot->children += count;
+    shard->batching->calls[slot->grain.call].children.emitted += count;
 }
 
 void batching_claim_over(struct shard *shard, const struct slot *slot)

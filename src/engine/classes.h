@@ -53,7 +53,7 @@ struct sheaf_run;
 /* Before the run takes anything. */
 void memory_start(struct sheaf_run *run);
 /* Measures what is measured; `heap_bytes` of workers. The supervisor's thread. */
-void memory_sample(struct sheaf_run *run, uint64_t heap_bytes);
+void memory_sample(struct sheaf_run *run, uint64_t heap_bytes, uint64_t tick);
 
 const char *memory_class_name(enum memory_class class_id);
 

@@ -290,17 +290,12 @@ static void take_answer(struct shard *shard, uint32_t worker, struct slot *slot,
         turn_over(shard, grain, result == 0);
 }
 
-/* One child for every expansion of the Call that takes any of the values. */
-static void take_child(struct shard *shard, uint32_t worker, struct slot *slot, const struct completion *record)
+/* One child for every expansion of the Call that takes any of its values, of which there are `count`. */
+static void make_child(struct shard *shard, uint32_t worker, const struct slot *slot, uint32_t ordinal,
+                       const struct value_ref *values, uint32_t value_count)
 {
     const struct sheaf_plan *plan = shard->plan;
     const struct plan_call *call = &plan->calls[slot->grain.call];
-    if (record->ordinal > UINT32_MAX - 1)
-        return; /* no row has that many children: its answer will be a broken contract */
-    audit_restart(shard, slot);
-    sched_child(shard->sched, lineage_root_of(shard->lineage, slot->grain));
-    batching_child(shard, slot);
-    sched_opened_by(shard->sched, lineage_root_of(shard->lineage, slot->grain), worker);
     for (uint32_t e = 0; e < call->expansion_count; e++) {
         const struct plan_domain *domain = &plan->domains[plan->call_expansions[call->expansion_first + e]];
         sheaf_kind kinds[COMPLETION_VALUES_MAX];
@@ -312,19 +307,34 @@ static void take_child(struct shard *shard, uint32_t worker, struct slot *slot, 
             uint32_t value = group++;
             for (uint32_t j = 0; j < domain->port_count; j++) {
                 const struct plan_port *port = &plan->ports[plan->domain_ports[domain->port_first + j]];
-                if (port->port_kind != PLAN_EXPAND || port->slot != output || value >= record->value_count)
+                if (port->port_kind != PLAN_EXPAND || port->slot != output || value >= value_count)
                     continue;
                 kinds[count] = port->kind;
-                refs[count++] = record->values[value];
+                refs[count++] = values[value];
             }
         }
         if (count == 0 || !values_accept(shard, worker, kinds, refs, count))
             continue; /* the ordinal is then missing, which the answer's count shows */
-        int result = lineage_child(shard->lineage, slot->grain, e, (uint32_t)record->ordinal, refs);
+        int result = lineage_child(shard->lineage, slot->grain, e, ordinal, refs);
         if (result < 0 && result != -EINVAL)
             shard_fail(shard, result, "recording a child");
         lineage_prefetch_child(shard->lineage, slot->grain.call, e);
     }
+}
+
+static void take_children(struct shard *shard, uint32_t worker, struct slot *slot, const struct completion *record)
+{
+    uint32_t count = (uint32_t)record->child_count, value_count = record->value_count / count;
+    if (record->ordinal > UINT32_MAX - count)
+        return; /* no row has that many children: its answer will be a broken contract */
+    audit_restart(shard, slot);
+    uint32_t root = lineage_root_of(shard->lineage, slot->grain);
+    sched_children(shard->sched, root, count);
+    batching_children(shard, slot, count);
+    sched_opened_by(shard->sched, root, worker);
+    for (uint32_t child = 0; child < count; child++)
+        make_child(shard, worker, slot, (uint32_t)record->ordinal + child, record->values + child * value_count,
+                   value_count);
 }
 
 void complete_failed(struct shard *shard, const struct sched_loss *loss, const uint32_t *entities, uint32_t count,
@@ -528,7 +538,7 @@ static void take_record(struct shard *shard, uint32_t worker, const struct compl
         take_answer(shard, worker, slot, record);
         break;
     case COMPLETION_CHILD:
-        take_child(shard, worker, slot, record);
+        take_children(shard, worker, slot, record);
         break;
     case COMPLETION_FAIL:
         take_failure(shard, worker, slot, record);
@@ -551,18 +561,40 @@ static void take_record(struct shard *shard, uint32_t worker, const struct compl
     shard_settle(shard);
 }
 
+/* A record, or a row of one, takes as long as one or two lines from memory. */
+enum { ROWS_AHEAD = 2, SLOTS_AHEAD = 5 };
+
+/* Row by row. What they need is known in advance, as it is of the records that follow only by guess. */
+static void take_rows(struct shard *shard, uint32_t worker, const struct completion *record)
+{
+    uint32_t count = record->row_count;
+    for (uint32_t row = 1; row < SLOTS_AHEAD && row < count; row++)
+        slot_prefetch(shard, completion_grain(record->others[row - 1]));
+    for (uint32_t at = 0; at < count; at++) {
+        if (at + SLOTS_AHEAD < count)
+            slot_prefetch(shard, completion_grain(record->others[at + SLOTS_AHEAD - 1]));
+        if (at + ROWS_AHEAD < count)
+            slot_prefetch_row(shard, completion_grain(record->others[at + ROWS_AHEAD - 1]));
+        struct completion row = completion_row(record, at);
+        take_record(shard, worker, &row);
+    }
+}
+
 static uint32_t drain(struct shard *shard, uint32_t worker)
 {
-    enum { ROWS_AHEAD = 2, SLOTS_AHEAD = 5 }; /* a record takes as long as one or two lines from memory */
     struct link *link = &shard->links[worker];
     struct completion record;
     uint32_t taken = 0;
     int result;
     while ((result = completion_read(&link->completions, &record)) == 0) {
+        taken++;
+        if (record.row_count > 1) {
+            take_rows(shard, worker, &record);
+            continue;
+        }
         slot_prefetch(shard, completion_ahead(&link->completions, SLOTS_AHEAD));
         slot_prefetch_row(shard, completion_ahead(&link->completions, ROWS_AHEAD));
         take_record(shard, worker, &record);
-        taken++;
     }
     raised_flush(shard);
     if (taken > 0) {

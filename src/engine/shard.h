@@ -358,7 +358,7 @@ void batching_destroy(struct shard *shard);
 void batching_row_ready(struct shard *shard, uint32_t call);
 void batching_row_offered(struct shard *shard, struct slot *slot);
 void batching_row_weighs(struct shard *shard, uint32_t call, uint64_t bytes);
-void batching_child(struct shard *shard, struct slot *slot);
+void batching_children(struct shard *shard, struct slot *slot, uint32_t count);
 void batching_claim_over(struct shard *shard, const struct slot *slot);
 void batching_answered(struct shard *shard, uint32_t call, uint64_t children);
 /* A record that tells of its batch: why it was closed, how long it took. */

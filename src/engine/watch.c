@@ -11,7 +11,14 @@
 
 #include "engine/supervisor_internal.h"
 
-enum { PERIOD_MS_MAX = 1000, PERIOD_MS_MIN = 10, STOPPED_TICKS_MAX = 2, PROC_TEXT_BYTES = 256 };
+enum {
+    PERIOD_MS_MAX = 1000,
+    PERIOD_MS_MIN = 10,
+    ROWS_PART = 16, /* of the shortest deadline: how often rows are looked at, where that is longer than a tick */
+    ROWS_MS_MAX = 4000,
+    STOPPED_TICKS_MAX = 2,
+    PROC_TEXT_BYTES = 256,
+};
 
 void process_kill(struct process *process, enum worker_end end, const char *format, ...)
 {
@@ -89,7 +96,7 @@ static uint64_t process_waited_ns(struct child *child)
     return known ? waited : 0;
 }
 
-/* How long the process has waited for a core since the last tick before the row that runs longest began. */
+/* How long the process has waited for a core since the last look before the row that runs longest began. */
 static uint64_t waited_with_row(struct sheaf_run *run, uint32_t worker, struct process *process)
 {
     struct worker *who = &run->workers[worker];
@@ -102,18 +109,22 @@ static uint64_t waited_with_row(struct sheaf_run *run, uint32_t worker, struct p
         if (row.state == CLAIM_RUNNING && row.since_ns < since_ns)
             since_ns = row.since_ns;
     }
-    if (since_ns != process->row_since_ns) /* it began after the last tick; another process counts from 0 */
+    if (since_ns != process->row_since_ns) /* it began after the last look; another process counts from 0 */
         process->row_waited_ns = before_ns < waited_ns ? before_ns : 0;
     process->row_since_ns = since_ns;
     return waited_ns - process->row_waited_ns;
 }
 
-/* A row over its deadline. */
+/* A row over its deadline. Looking costs a page of claims and a file of /proc, so long deadlines are kept less often. */
 static void check_deadline(struct sheaf_run *run, uint32_t worker, struct process *process, uint64_t now_ns)
 {
     const struct claim_page *page = &run->workers[worker].lane.claims;
-    uint64_t waited_ns = waited_with_row(run, worker, process);
+    if (now_ns < process->rows_at_ns)
+        return;
     uint64_t shortest_ns = shortest_timeout_ms(run, UINT32_MAX) * UINT64_C(1000000);
+    uint64_t often_ns = shortest_ns / ROWS_PART, most_ns = ROWS_MS_MAX * UINT64_C(1000000);
+    process->rows_at_ns = now_ns + (often_ns < most_ns ? often_ns : most_ns);
+    uint64_t waited_ns = waited_with_row(run, worker, process);
     if (process->row_since_ns == UINT64_MAX || now_ns - process->row_since_ns <= shortest_ns)
         return; /* not even the oldest can be over it; else each by its own, which stands in its descriptor */
     for (uint32_t i = 0; i < page->row_count; i++) {
@@ -134,9 +145,11 @@ static void check_deadline(struct sheaf_run *run, uint32_t worker, struct proces
 /* A process that was stopped from outside (SIGSTOP) answers nothing and releases nothing. One that is still stopped a
  * tick later is replaced. Who stopped it cannot be told: a row that ran is tried once more alone, and only one that
  * finds itself there again has done it. */
-static void check_stopped(struct process *process)
+static void check_stopped(struct process *process, uint64_t rows_run)
 {
-    process->stopped_ticks = child_is_stopped(&process->child) ? process->stopped_ticks + 1 : 0;
+    bool went_on = rows_run != process->rows_run; /* since the last tick: then it need not be asked */
+    process->rows_run = rows_run;
+    process->stopped_ticks = !went_on && child_is_stopped(&process->child) ? process->stopped_ticks + 1 : 0;
     if (process->stopped_ticks >= STOPPED_TICKS_MAX)
         process_kill(process, WORKER_STOPPED, "the worker was stopped and did not go on");
 }
@@ -274,7 +287,7 @@ bool process_ended_well(const struct sheaf_run *run, uint32_t worker, const stru
     return true;
 }
 
-void watch_tick(struct sheaf_run *run, struct process *processes)
+void watch_tick(struct sheaf_run *run, struct process *processes, uint64_t tick)
 {
     uint64_t now_ns = clock_now_ns(), resident = 0;
     for (uint32_t worker = 0; worker < run->worker_count; worker++) {
@@ -282,7 +295,7 @@ void watch_tick(struct sheaf_run *run, struct process *processes)
         if (process->child.pidfd >= 0 && process->killed)
             check_death(run, worker, process, now_ns);
         if (process->phase == PHASE_STARTING && !process->killed)
-            check_stopped(process);
+            check_stopped(process, process->rows_run);
         if (process->phase == PHASE_STARTING && !process->killed)
             check_start(run, worker, process, now_ns);
         if (process->phase != PHASE_READY)
@@ -292,7 +305,7 @@ void watch_tick(struct sheaf_run *run, struct process *processes)
         if (!process->killed)
             check_deadline(run, worker, process, now_ns);
         if (!process->killed)
-            check_stopped(process);
+            check_stopped(process, load_relaxed_u64(&run->workers[worker].lane.counters->rows_run));
         if (!process->killed)
             check_end(run, worker, process, now_ns);
         if (!process->killed)
@@ -300,6 +313,6 @@ void watch_tick(struct sheaf_run *run, struct process *processes)
         if (!process->killed)
             check_growth(run, worker, process, bytes);
     }
-    watch_stray(run, processes);
-    memory_sample(run, resident);
+    watch_stray(run, processes, tick);
+    memory_sample(run, resident, tick);
 }

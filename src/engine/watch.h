@@ -27,6 +27,7 @@ struct process {
     uint32_t generation;
     uint32_t futile_starts;
     uint32_t stopped_ticks; /* in a row that found it stopped */
+    uint64_t rows_run;      /* by the last tick */
     bool killed;            /* by us, for `end` */
     bool idle;              /* because it took no rows */
     bool by_shard;          /* for what others of its Pool may have done as well */
@@ -41,8 +42,9 @@ struct process {
     uint64_t ending_waited_ns; /* and how long it had waited for a core then */
     uint64_t least_bytes;      /* of its private memory, in the ticks counted so far */
     uint32_t least_ticks;
-    uint64_t row_since_ns;  /* of the row that ran longest at the last tick ... */
-    uint64_t row_waited_ns; /* ... and how long the process had waited for a core at the tick before that row */
+    uint64_t rows_at_ns;    /* when its rows are looked at next */
+    uint64_t row_since_ns;  /* of the row that ran longest at the last look ... */
+    uint64_t row_waited_ns; /* ... and how long the process had waited for a core at the look before that row */
     uint32_t grain;         /* the row over its deadline */
     uint64_t number;
     enum device_fault fault;      /* of its device, in its last words */
@@ -81,15 +83,16 @@ static inline uint64_t watch_own_ns(uint64_t elapsed_ns, uint64_t waited_ns)
     return waited_ns < elapsed_ns - least_ns ? elapsed_ns - waited_ns : least_ns;
 }
 
-/* How often to look, so that a deadline is kept to a quarter of it. */
+/* How often to look, so that a deadline is kept to a quarter of it; to a sixteenth where that is longer (watch.c). */
 int watch_period_ms(const struct sheaf_run *run);
 /* It ended by itself with no row running: to be replaced, and nobody's fault. */
 bool process_ended_well(const struct sheaf_run *run, uint32_t worker, const struct process *process, int status);
 
-/* Payload memory that a process uses without having been given it goes back, and the process ends: stray.c. */
-void watch_stray(struct sheaf_run *run, struct process *processes);
+/* Payload memory that a process uses without having been given it goes back, and the process ends: stray.c. Each tick
+ * looks at a part of the segments. */
+void watch_stray(struct sheaf_run *run, struct process *processes, uint64_t tick);
 
-/* Looks at every process of the run once. */
-void watch_tick(struct sheaf_run *run, struct process *processes);
+/* Looks at every process of the run once. Ticks are counted from 0. */
+void watch_tick(struct sheaf_run *run, struct process *processes, uint64_t tick);
 
 #endif

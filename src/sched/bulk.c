@@ -98,13 +98,14 @@ void bulk_close(struct sched *sched)
     *bulk = (struct bulk){0};
 }
 
-void sched_child(struct sched *sched, uint32_t root)
+void sched_children(struct sched *sched, uint32_t root, uint32_t count)
 {
     struct bulk *bulk = &sched->bulk;
     struct bulk_root *state = bulk_root_of(sched, root);
     if (!state)
         return; /* its size stays unknown: nothing but the order of work depends on it */
-    double log_now = log(1 + (double)++state->children);
+    state->children += count;
+    double log_now = log(1 + (double)state->children);
     bulk->children_roots += state->children_log == 0;
     bulk->children_log_sum += log_now - state->children_log;
     state->children_log = log_now;

@@ -91,8 +91,8 @@ uint32_t sched_pick(const struct sched *sched, const uint32_t *calls, uint32_t c
 
 /* From now on none of its rows is put aside: roots were put in order by somebody who knows them. */
 void sched_keep_order(struct sched *sched);
-/* A root was given one more child; a root is complete, and its number may be used again. */
-void sched_child(struct sched *sched, uint32_t root);
+/* A root was given more children; a root is complete, and its number may be used again. */
+void sched_children(struct sched *sched, uint32_t root, uint32_t count);
 void sched_root_over(struct sched *sched, uint32_t root);
 /* Rows of a Call that are put aside. */
 uint32_t sched_aside(const struct sched *sched, uint32_t call);

@@ -81,7 +81,7 @@ bool row_emit(struct sim *sim, struct sim_row *row)
     }
     row->emitted++;
     sim->still = 0;
-    sched_child(sim->sched, lineage_root_of(sim->lineage, row->grain));
+    sched_children(sim->sched, lineage_root_of(sim->lineage, row->grain), 1);
     sim->calls[row->grain.call].children.emitted++;
     return true;
 }

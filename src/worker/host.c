@@ -173,7 +173,7 @@ static int host_emit(const struct sheaf_row *public_row, const struct sheaf_valu
     struct value_ref refs[64] = {0};
     int status = publish_child(row, values, refs);
     if (status == 0 && call->spec->expanded_groups != 0)
-        status = row_write_child(row, refs, row->child_count);
+        status = row_write_children(row, refs, row->child_count, 1);
     if (status < 0) {
         for (uint32_t done = 0; done < count; done++)
             unpublish(row->worker, &refs[done]);

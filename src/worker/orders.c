@@ -24,37 +24,45 @@ bool must_end_now(const struct sheaf_worker *worker)
 /* Parks until the shard has made room. What was written before must be visible, or it would wait for itself. Being
  * asked to stop (1) ends nothing here: the shard still takes answers. Stop 2 does: nobody takes them any more. The bump
  * that follows it is seen, for the sample was taken before the look. */
-static int wait_for_room(struct sheaf_worker *worker, uint32_t shard, const struct completion *record)
+static int wait_for_room(struct sheaf_worker *worker, uint32_t shard, const struct completion *record,
+                         const struct completion_part *parts, uint32_t count)
 {
     record_commit(worker, shard);
     announce(worker);
     for (;;) {
         uint32_t seen = event_count_sample(worker->lane.events);
-        int status = completion_write(&worker->links[shard].records, record);
+        int status = completion_write_rows(&worker->links[shard].records, record, parts, count);
         if (status != -EAGAIN)
             return status;
         if (must_end_now(worker))
             return -ESHUTDOWN;
         if (!event_count_announce(worker->lane.events, seen))
             continue;
-        status = completion_write(&worker->links[shard].records, record);
+        status = completion_write_rows(&worker->links[shard].records, record, parts, count);
         if (status != -EAGAIN)
             return status;
         event_count_wait(worker->lane.events, seen, EVENT_COUNT_FOREVER);
     }
 }
 
-int record_write(struct sheaf_worker *worker, uint32_t shard, const struct completion *record)
+int record_write_rows(struct sheaf_worker *worker, uint32_t shard, const struct completion *record,
+                      const struct completion_part *parts, uint32_t count)
 {
     if (worker->failure < 0)
         return worker->failure;
-    int status = completion_write(&worker->links[shard].records, record);
+    int status = completion_write_rows(&worker->links[shard].records, record, parts, count);
     if (status == -EAGAIN)
-        status = wait_for_room(worker, shard, record);
+        status = wait_for_room(worker, shard, record, parts, count);
     if (status < 0 && status != -EMSGSIZE)
         worker->failure = status;
     SHEAF_CRASH_POINT("record.written");
     return status;
+}
+
+int record_write(struct sheaf_worker *worker, uint32_t shard, const struct completion *record)
+{
+    const struct completion_part part = {.values = record->values};
+    return record_write_rows(worker, shard, record, &part, 1);
 }
 
 void record_commit(struct sheaf_worker *worker, uint32_t shard)

@@ -27,8 +27,8 @@ static struct row_layout plan_layout(const struct attach_hello *hello)
         layout.output_limit = call->output_count > layout.output_limit ? call->output_count : layout.output_limit;
     }
     uint32_t at = 0;
-    place(&at, layout.input_limit, sizeof(struct sheaf_value));
-    layout.outputs_at = place(&at, layout.output_limit, sizeof(struct value_ref));
+    place(&at, layout.output_limit, sizeof(struct value_ref));
+    layout.inputs_at = place(&at, layout.input_limit, sizeof(struct sheaf_value));
     layout.refs_at = place(&at, layout.input_limit, sizeof(struct value_ref));
     layout.rooms_at = place(&at, layout.input_limit, sizeof(struct view_room));
     layout.lists_at = place(&at, layout.input_limit, sizeof(struct sheaf_list));
@@ -54,9 +54,9 @@ static void row_open(struct sheaf_worker *worker, uint32_t index)
     char *block = worker->blocks + (size_t)index * worker->layout.block_bytes;
     row->worker = worker;
     row->text = worker->texts + (size_t)index * COMPLETION_TEXT_BYTES_MAX;
-    row->outputs = (struct value_ref *)(void *)(block + worker->layout.outputs_at);
+    row->outputs = (struct value_ref *)(void *)block;
     row->row.size = sizeof row->row;
-    row->row.inputs = (struct sheaf_value *)(void *)block;
+    row->row.inputs = (struct sheaf_value *)(void *)(block + worker->layout.inputs_at);
     row->row.host_row = row;
 }
 
@@ -87,7 +87,7 @@ int rows_open(struct sheaf_worker *worker)
 
 static char *part(const struct worker_row *row, uint32_t at_bytes)
 {
-    return (char *)(uintptr_t)row->row.inputs + at_bytes;
+    return (char *)row->outputs + at_bytes;
 }
 
 static struct view_room *row_room(const struct worker_row *row, uint32_t input)
@@ -117,7 +117,7 @@ void row_prefetch(const struct sheaf_worker *worker, uint32_t at)
 {
     const struct worker_row *row = &worker->rows[at]; /* nothing in it may be read: that would wait for it */
     __builtin_prefetch(row, 1);
-    __builtin_prefetch(&row->worker, 1);
+    __builtin_prefetch(&row->call, 1);
     __builtin_prefetch(&row->claim.dispatch.number);
     __builtin_prefetch(worker->blocks + (size_t)at * worker->layout.block_bytes, 1);
 }
@@ -331,16 +331,28 @@ static void set_text(struct completion *record, const char *text)
     record->text_length_bytes = (uint32_t)strlen(text);
 }
 
-int row_write_child(struct worker_row *row, const struct value_ref *refs, uint64_t ordinal)
+int row_write_children(struct worker_row *row, const struct value_ref *refs, uint64_t ordinal, uint32_t count)
 {
     struct completion record = record_for(row, COMPLETION_CHILD);
     record.ordinal = ordinal;
+    record.child_count = count;
     record.values = refs;
-    record.value_count = row->call->group_count;
+    record.value_count = row->call->group_count * count;
     return record_write(row->worker, row->shard, &record);
 }
 
-/* Children of groups that were answered whole, all of one length. */
+/* The values of one child of groups that were answered whole: nothing for groups that nobody expands. */
+static void gather_child(const struct worker_row *row, uint32_t child, struct value_ref *ret_refs)
+{
+    const struct worker_call *call = row->call;
+    for (uint32_t output = 0; output < call->spec->output_count; output++) {
+        if (!is_group(call, output))
+            continue;
+        *ret_refs++ = is_expanded(call, output) ? row_appended(row, output)->refs[child] : (struct value_ref){0};
+    }
+}
+
+/* Children of groups that were answered whole, all of one length, as many to a record as it takes. */
 static void write_appended_children(struct worker_row *row)
 {
     struct worker_call *call = row->call;
@@ -350,15 +362,13 @@ static void write_appended_children(struct worker_row *row)
     for (uint32_t output = 0; output < call->spec->output_count; output++)
         if (is_expanded(call, output))
             count = row_appended(row, output)->count;
-    struct value_ref refs[64] = {0}; /* nothing for groups that nobody expands */
-    for (uint32_t child = 0; child < count; child++) {
-        uint32_t at = 0;
-        for (uint32_t output = 0; output < call->spec->output_count; output++) {
-            if (is_expanded(call, output))
-                refs[at] = row_appended(row, output)->refs[child];
-            at += is_group(call, output);
-        }
-        if (row_write_child(row, refs, child) < 0)
+    struct value_ref refs[COMPLETION_TOGETHER_MAX];
+    uint32_t most = COMPLETION_TOGETHER_MAX / call->group_count;
+    for (uint32_t first = 0; first < count; first += most) {
+        uint32_t together = count - first < most ? count - first : most;
+        for (uint32_t child = 0; child < together; child++)
+            gather_child(row, first + child, &refs[child * call->group_count]);
+        if (row_write_children(row, refs, first, together) < 0)
             return;
     }
     for (uint32_t output = 0; output < call->spec->output_count; output++)
@@ -367,7 +377,7 @@ static void write_appended_children(struct worker_row *row)
     row->child_count = count;
 }
 
-static int write_answer(struct worker_row *row)
+static struct completion answer_of(const struct worker_row *row)
 {
     struct completion record = record_for(row, COMPLETION_ANSWER);
     record.child_count = row->child_count;
@@ -378,9 +388,20 @@ static int write_answer(struct worker_row *row)
     }
     record.values = row->outputs;
     record.value_count = row->call->spec->output_count;
+    return record;
+}
+
+static void give_outputs(struct worker_row *row)
+{
+    memset(row->outputs, 0, row->call->spec->output_count * sizeof *row->outputs); /* the shard's now */
+}
+
+static int write_answer(struct worker_row *row)
+{
+    struct completion record = answer_of(row);
     int status = record_write(row->worker, row->shard, &record);
     if (status == 0)
-        memset(row->outputs, 0, row->call->spec->output_count * sizeof *row->outputs); /* the shard's now */
+        give_outputs(row);
     return status;
 }
 
@@ -589,39 +610,102 @@ static uint32_t time_batch(struct worker_row **rows, uint32_t count, enum batch_
     return run;
 }
 
+/* Rows that stand one after the other in a batch, whose answers share a record. */
+struct together {
+    struct worker_row **rows;
+    struct completion_part parts[COMPLETION_TOGETHER_MAX];
+    uint32_t count;
+};
+
+/* Whether all it says is an answer that can stand in one record with others. */
+static bool may_share(const struct worker_row *row)
+{
+    return row->end == ROW_ANSWERED && !row->breach && row->child_count == 0 && row->call->spec->expanded_groups == 0 &&
+           row->call->spec->output_count <= COMPLETION_TOGETHER_MAX;
+}
+
+static bool has_room_for(const struct together *together, const struct worker_row *row)
+{
+    uint32_t count = together->count + 1;
+    return row->shard == together->rows[0]->shard && !row->tells && count <= COMPLETION_TOGETHER_MAX &&
+           count * row->call->spec->output_count <= COMPLETION_TOGETHER_MAX;
+}
+
+static void write_together(struct together *together)
+{
+    uint32_t count = together->count;
+    together->count = 0;
+    if (count == 0)
+        return;
+    const struct worker_row *first = together->rows[0];
+    struct completion record = answer_of(first);
+    int status = record_write_rows(first->worker, first->shard, &record, together->parts, count);
+    assert(status != -EMSGSIZE); /* any ring takes so many values */
+    for (uint32_t at = 0; status == 0 && at < count; at++)
+        give_outputs(together->rows[at]);
+}
+
+static void share(struct together *together, struct worker_row **row)
+{
+    const struct dispatch *dispatch = &(*row)->claim.dispatch;
+    if (together->count > 0 && !has_room_for(together, *row))
+        write_together(together);
+    if (together->count == 0)
+        together->rows = row;
+    together->parts[together->count++] =
+        (struct completion_part){completion_name(dispatch->grain, dispatch->number), (*row)->outputs};
+}
+
+/* Its end as one of a batch that raised, where `raised` says why, or did not. */
+static void write_end(struct worker_row *row, bool yields, uint32_t rows_run, enum sheaf_class class_id,
+                      const char *raised)
+{
+    if (row->phase == ROW_CLAIMED)
+        write_released(row);
+    else if (row->damaged || row->spoiled)
+        write_unfit(row);
+    else if (yields && row->end != ROW_ANSWERED)
+        write_released(row);
+    else if (raised != NULL)
+        write_raised(row, rows_run, class_id, raised);
+    else
+        write_own_end(row);
+}
+
 void rows_finish_batch(struct sheaf_worker *worker, struct worker_row **rows, uint32_t count, int status,
                        const char *message)
 {
-    const char *breach = NULL;
+    const char *raised = NULL;
+    enum sheaf_class class_id = SHEAF_CLASS_CONTRACT;
     bool yields = false;
     for (uint32_t at = 0; at < count; at++)
         (void)is_unfit(rows[at]);
-    bool broken = status == 0 && breaks_batch(rows, count, &breach);
+    if (status < 0) {
+        raised = cause(message);
+        class_id = SHEAF_CLASS_OPERATOR;
+    } else if (!breaks_batch(rows, count, &raised)) {
+        raised = NULL;
+    }
     uint32_t rows_run = time_batch(rows, count, worker->batch.closed);
     for (uint32_t at = 0; at < count; at++)
         yields |= gives_way(rows[at]);
-    char text[COMPLETION_TEXT_BYTES_MAX];
-    if (broken)
-        snprintf(text, sizeof text, "%s", breach);
+    struct together together;
+    together.count = 0;
     for (uint32_t at = 0; at < count; at++) {
         struct worker_row *row = rows[at];
-        if (row->phase == ROW_CLAIMED) {
-            write_released(row);
-        } else if (row->damaged || row->spoiled) {
-            write_unfit(row);
-        } else {
+        bool fit = row->phase != ROW_CLAIMED && !row->damaged && !row->spoiled;
+        if (fit)
             note_state(row);
-            if (yields && row->end != ROW_ANSWERED)
-                write_released(row);
-            else if (broken)
-                write_raised(row, rows_run, SHEAF_CLASS_CONTRACT, text);
-            else if (status < 0)
-                write_raised(row, rows_run, SHEAF_CLASS_OPERATOR, cause(message));
-            else
-                write_own_end(row);
+        if (fit && raised == NULL && may_share(row)) {
+            share(&together, &rows[at]);
+            continue;
         }
-        drop_leftovers(row);
+        write_together(&together);
+        write_end(row, yields, rows_run, class_id, raised);
     }
+    write_together(&together);
+    for (uint32_t at = 0; at < count; at++)
+        drop_leftovers(rows[at]);
     uint64_t at_ns = now_ns();
     for (uint32_t shard = 0; shard < worker->hello.shard_count; shard++)
         record_commit(worker, shard); /* C6 for all */

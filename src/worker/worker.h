@@ -58,16 +58,16 @@ enum row_end { ROW_OPEN = 0, ROW_ANSWERED, ROW_FAILED };
 
 /*
  * Rows of a batch are touched one after the other at its start and at its end, and in between for so long that nothing
- * of them is left in any cache. So what every row needs is together, in two cache lines and those of the claim, and in
- * the beginning of a block of its own (struct worker.blocks) that has its values.
+ * of them is left in any cache. So what every row needs at its end is together, in three cache lines, and in the
+ * beginning of a block of its own (struct worker.blocks) that has its values; and what its claim needs is in two more.
  */
 struct worker_row {
-    struct sheaf_row row; /* what the operator sees; host_row points back here */
+    _Alignas(CACHE_LINE_BYTES) struct sheaf_row row; /* what the operator sees; host_row points back here */
     struct sheaf_worker *worker;
     struct worker_call *call;
     uint64_t started_ns, ended_ns;
     uint64_t child_count;
-    struct value_ref *outputs; /* in its block */
+    struct value_ref *outputs; /* the beginning of its block */
     uint32_t memory_count;     /* of `memories` */
     uint8_t shard;
     uint8_t phase;            /* enum row_phase */
@@ -90,14 +90,18 @@ struct worker_row {
     uint32_t scope, class_id;
     char *text; /* of a failure or breach; room for COMPLETION_TEXT_BYTES_MAX, apart: rarely used, and rows lie close */
 };
+static_assert(offsetof(struct worker_row, call) == CACHE_LINE_BYTES, "what the operator sees is one cache line");
+static_assert(offsetof(struct worker_row, claim.dispatch.grain) < 3 * CACHE_LINE_BYTES,
+              "what its record says of a row is in the third");
 static_assert(offsetof(struct worker_row, claim.dispatch.inputs[1]) <= 5 * CACHE_LINE_BYTES,
               "a row with one input is five cache lines, and its values");
 static_assert(LANE_SHARDS_MAX <= UINT8_MAX, "a shard's number fits");
 
-/* Where in the block of a row its parts are, each for as many inputs or outputs as any Call of the worker has. Inputs
- * are its beginning. */
+/* Where in the block of a row its parts are, each for as many inputs or outputs as any Call of the worker has. Its
+ * beginning is a struct value_ref for each output; of one output and one input what a scalar needs is one cache line.
+ */
 struct row_layout {
-    uint32_t outputs_at;  /* struct value_ref, for each output */
+    uint32_t inputs_at;   /* struct sheaf_value, for each input */
     uint32_t refs_at;     /* struct value_ref, for each input; of rows whose descriptor has no room for them */
     uint32_t rooms_at;    /* struct view_room, for each input, as the next */
     uint32_t lists_at;    /* struct sheaf_list */
@@ -193,6 +197,8 @@ bool must_end_now(const struct sheaf_worker *worker);
 
 /* Writes one record to `shard`, waiting for room; not visible before record_commit. Negative: worker->failure. */
 int record_write(struct sheaf_worker *worker, uint32_t shard, const struct completion *record);
+int record_write_rows(struct sheaf_worker *worker, uint32_t shard, const struct completion *record,
+                      const struct completion_part *parts, uint32_t count);
 void record_commit(struct sheaf_worker *worker, uint32_t shard);
 /* Waking a shard costs more than reading a short record: it is told of finished rows this often, and of what is left
  * before this worker sleeps or starts a row that may take longer. So a result waits for that time and one row at most,
@@ -262,8 +268,8 @@ void rows_finish_batch(struct sheaf_worker *worker, struct worker_row **rows, ui
                        const char *message);
 /* Notes a broken contract; the first one counts. Returns -EINVAL. */
 int row_breach(struct worker_row *row, const char *format, ...) SHEAF_PRINTF(2, 3);
-/* One CHILD record. Not visible before record_commit. */
-int row_write_child(struct worker_row *row, const struct value_ref *refs, uint64_t ordinal);
+/* One CHILD record, of `count` children from `ordinal` on. Not visible before record_commit. */
+int row_write_children(struct worker_row *row, const struct value_ref *refs, uint64_t ordinal, uint32_t count);
 bool is_group(const struct worker_call *call, uint32_t output);
 bool is_expanded(const struct worker_call *call, uint32_t output);
 /* The kind of one child or element of `output`; SHEAF_NONE: any. */

@@ -53,8 +53,9 @@ static void expect_same(const struct completion *a, const struct completion *b)
     assert(a->kind == b->kind && a->grain == b->grain && a->number == b->number && a->ordinal == b->ordinal &&
            a->child_count == b->child_count && a->run_ns == b->run_ns && a->key == b->key && a->scope == b->scope &&
            a->class_id == b->class_id && a->level == b->level && a->rows_run == b->rows_run && a->closed == b->closed &&
-           a->value_count == b->value_count && a->text_length_bytes == b->text_length_bytes);
+           a->row_count == b->row_count && a->value_count == b->value_count && a->text_length_bytes == b->text_length_bytes);
     assert(memcmp(a->values, b->values, a->value_count * sizeof *a->values) == 0);
+    assert(memcmp(a->others, b->others, (a->row_count - 1) * sizeof *a->others) == 0);
     assert(memcmp(a->text, b->text, a->text_length_bytes) == 0 && a->text[a->text_length_bytes] == '\0');
 }
 

@@ -56,7 +56,7 @@ static int tear_down(void **state)
 static void grow(struct bed *bed, uint32_t call, uint32_t root, uint32_t children)
 {
     for (uint32_t i = 0; i < children; i++) {
-        sched_child(bed->sched, root);
+        sched_children(bed->sched, root, 1);
         assert_int_equal(sched_ready_in_turn(bed->sched, (struct grain){call, bed->entities++}, root), 0);
     }
 }

@@ -349,7 +349,7 @@ static void test_lanes_keep_a_root_together(void **state)
     struct bed *bed = *state;
     enum { FIRST_WORKER = 4, WORKERS = 2, ROWS_OF_ROOT = 100 };
     assert_int_equal(sched_set_lanes(bed->sched, ROWS, FIRST_WORKER, WORKERS), 0);
-    sched_child(bed->sched, 3);
+    sched_children(bed->sched, 3, 1);
     sched_root_over(bed->sched, 3); /* sizes are known: nothing is put aside */
     sched_opened_by(bed->sched, 0, FIRST_WORKER + 1);
     sched_opened_by(bed->sched, 1, FIRST_WORKER + 1);       /* has much to do already: the other worker gets this one */

@@ -208,8 +208,13 @@ static void records_keep_their_fields(void **state)
     assert_string_equal(read.text, "bad page");
     assert_int_equal(read.number, DISPATCH_NUMBER_MASK);
 
-    struct completion child = {
-        .kind = COMPLETION_CHILD, .grain = 1, .number = 2, .ordinal = 40000, .value_count = 1, .values = values};
+    struct completion child = {.kind = COMPLETION_CHILD,
+                               .grain = 1,
+                               .number = 2,
+                               .ordinal = 40000,
+                               .child_count = 1,
+                               .value_count = 1,
+                               .values = values};
     assert_int_equal(there_and_back(ends, &child).ordinal, 40000);
     struct completion evicted = {.kind = COMPLETION_EVICTED, .key = 77, .grain = 3};
     assert_int_equal(there_and_back(ends, &evicted).key, 77);
@@ -224,6 +229,66 @@ static void records_keep_their_fields(void **state)
     assert_string_equal(read.text, "font missing");
     assert_int_equal(read.grain, COMPLETION_NO_GRAIN);
     close_completion(ends);
+}
+
+/* Answers of rows, and children, that share a record. */
+static void records_are_shared(void **state)
+{
+    enum { ROWS = COMPLETION_TOGETHER_MAX };
+    static unsigned char data[1u << 16] __attribute__((aligned(8)));
+    shared_u64 write_index = 0, read_index = 0;
+    struct spsc_ring ring = {&write_index, &read_index, data,
+                             completion_ring_bytes_min(1)}; /* the smallest takes them */
+    struct spsc_writer writer;
+    struct completion_reader reader;
+    assert_true(ring.capacity_bytes <= sizeof data);
+    spsc_writer_open(&writer, &ring);
+    assert_int_equal(completion_reader_open(&reader, &ring), 0);
+    struct value_ref values[ROWS];
+    struct completion_part parts[ROWS];
+    for (uint32_t at = 0; at < ROWS; at++) {
+        values[at] = (struct value_ref){.kind = SHEAF_I64, .offset = 100 + at};
+        parts[at] = (struct completion_part){completion_name(DISPATCH_GRAINS_MAX - 1 - at, DISPATCH_NUMBER_MASK - at),
+                                             &values[at]};
+    }
+    struct completion shared = {.kind = COMPLETION_ANSWER,
+                                .grain = DISPATCH_GRAINS_MAX - 1,
+                                .number = DISPATCH_NUMBER_MASK,
+                                .run_ns = 5,
+                                .closed = 1,
+                                .rows_run = ROWS,
+                                .value_count = 1},
+                      read;
+    assert_int_equal(completion_write_rows(&writer, &shared, parts, ROWS), 0);
+    spsc_commit(&writer);
+    assert_int_equal(completion_read(&reader, &read), 0);
+    assert_int_equal(read.row_count, ROWS);
+    for (uint32_t at = 0; at < ROWS; at++) {
+        struct completion row = completion_row(&read, at);
+        assert_int_equal(row.grain, DISPATCH_GRAINS_MAX - 1 - at);
+        assert_int_equal(row.number, DISPATCH_NUMBER_MASK - at);
+        assert_int_equal(row.row_count, 1);
+        assert_int_equal(row.value_count, 1);
+        assert_int_equal(row.values[0].offset, 100 + at);
+        assert_int_equal(row.run_ns, 5);
+        assert_int_equal(row.rows_run, at == 0 ? ROWS : 0);
+    }
+    assert_int_equal(completion_write_rows(&writer, &shared, parts, ROWS + 1), -EMSGSIZE);
+
+    struct completion children = {.kind = COMPLETION_CHILD,
+                                  .grain = 1,
+                                  .number = 2,
+                                  .ordinal = 40000,
+                                  .child_count = ROWS / 2,
+                                  .value_count = ROWS,
+                                  .values = values};
+    assert_int_equal(completion_write(&writer, &children), 0);
+    spsc_commit(&writer);
+    assert_int_equal(completion_read(&reader, &read), 0);
+    assert_int_equal(read.child_count, ROWS / 2);
+    assert_int_equal(read.ordinal, 40000);
+    assert_memory_equal(read.values, values, sizeof values);
+    completion_reader_close(&reader);
 }
 
 static void long_texts_are_cut_between_letters(void **state)
@@ -290,7 +355,7 @@ static void flipped_bits_are_noticed(void **state)
 /* Records with a right checksum that say what no writer says. The first is a good one. */
 static void crooked_records_are_refused(void **state)
 {
-    enum { ORDINAL, CHILD_COUNT, RUN_NS, KEY, CAUSE, BATCH, LEVEL, NO_SUCH_FIELD };
+    enum { ORDINAL, CHILD_COUNT, RUN_NS, KEY, CAUSE, BATCH, LEVEL, OTHERS, NO_SUCH_FIELD };
 #define FIELD(field) (UINT64_C(1) << (48 + (field)))
 #define VALUES(count) ((uint64_t)(count) << 33)
     const struct {
@@ -325,6 +390,12 @@ static void crooked_records_are_refused(void **state)
         {COMPLETION_ANSWER, 48, 4, 3, 0},                                 /* text it does not carry */
         {COMPLETION_EVICTED, 16, 4, UINT32_MAX, 0},                       /* a row of what is of none */
         {COMPLETION_EVICTED, 16, 0, 3, 0},
+        {COMPLETION_FAIL, 24, 4 | FIELD(OTHERS), 3, 1},                        /* rows of what is of one */
+        {COMPLETION_ANSWER, 24, 4 | FIELD(OTHERS), 3, 1},                      /* a row without its name */
+        {COMPLETION_ANSWER, 64, 4 | FIELD(OTHERS) | VALUES(1), 3, 1},          /* two rows with one value */
+        {COMPLETION_CHILD, 56, 4 | FIELD(OTHERS) | VALUES(1), 3, 1},           /* two children with one value */
+        {COMPLETION_CHILD, 24, 4 | FIELD(OTHERS), 3, COMPLETION_TOGETHER_MAX}, /* more than share a record */
+        {COMPLETION_ANSWER, 24, 4 | FIELD(OTHERS), 3, UINT64_MAX},
     };
     for (size_t i = 0; i < sizeof(crooked) / sizeof(crooked[0]); i++) {
         struct completion_ends *ends = open_completion();
@@ -356,6 +427,7 @@ static void hostile_bytes_crash_nobody(void **state)
         struct completion record = {.kind = 1 + round % (COMPLETION_KINDS - 1),
                                     .grain = round,
                                     .number = 1,
+                                    .child_count = 1,
                                     .value_count = 2,
                                     .values = values,
                                     .text = "text",
@@ -380,6 +452,10 @@ static void hostile_bytes_crash_nobody(void **state)
             assert_true(read.value_count <= COMPLETION_VALUES_MAX &&
                         read.text_length_bytes <= COMPLETION_TEXT_BYTES_MAX);
             assert_int_equal(read.text[read.text_length_bytes], '\0');
+            assert_true(read.row_count > 0 && read.row_count <= COMPLETION_TOGETHER_MAX);
+            assert_int_equal(read.value_count % read.row_count, 0);
+            if (read.kind == COMPLETION_CHILD)
+                assert_true(read.child_count > 0 && read.value_count % read.child_count == 0);
             taken++;
         }
         assert_true(status == -EAGAIN || status == -EBADMSG);
@@ -422,6 +498,7 @@ int main(void)
         cmocka_unit_test(limits_are_said),
         cmocka_unit_test(a_bad_index_or_header_breaks_the_ring),
         cmocka_unit_test(records_keep_their_fields),
+        cmocka_unit_test(records_are_shared),
         cmocka_unit_test(long_texts_are_cut_between_letters),
         cmocka_unit_test(flipped_bits_are_noticed),
         cmocka_unit_test(crooked_records_are_refused),

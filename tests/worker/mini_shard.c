@@ -323,19 +323,43 @@ static uint64_t clock_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/* Child `at` of a record of several, as a record of its own. */
+static struct completion child_of(const struct completion *record, uint32_t at)
+{
+    struct completion child = *record;
+    child.child_count = 1;
+    child.ordinal += at;
+    child.value_count = record->value_count / (uint32_t)record->child_count;
+    child.values += at * child.value_count;
+    return child;
+}
+
+/* What the record read last says of one more row, or child. */
+static struct completion next_part(struct mini *mini)
+{
+    uint32_t at = mini->part++;
+    mini->parts_left--;
+    return mini->record.kind == COMPLETION_CHILD ? child_of(&mini->record, at) : completion_row(&mini->record, at);
+}
+
 struct completion mini_next(struct mini *mini)
 {
-    struct completion record;
     uint64_t until_ns = clock_ns() + DEADLINE_NS;
     for (;;) {
         uint32_t seen = event_count_sample(mini->board.shard_events);
         answer_requests(mini);
         grant_chunks(mini);
-        int status = completion_read(&mini->records, &record);
+        if (mini->parts_left > 0)
+            return next_part(mini);
+        int status = completion_read(&mini->records, &mini->record);
         if (status == 0) {
             spsc_release(&mini->records.ring);
             event_count_bump(mini->lane.events);
-            return record;
+            mini->records_read++;
+            mini->part = 0;
+            mini->parts_left =
+                mini->record.kind == COMPLETION_CHILD ? (uint32_t)mini->record.child_count : mini->record.row_count;
+            continue;
         }
         assert_int_equal(status, -EAGAIN);
         assert_true(clock_ns() < until_ns);

@@ -45,6 +45,9 @@ struct mini {
     struct ready_producer producers[MINI_CALLS_MAX][BOARD_RINGS];
     struct spsc_writer orders;
     struct completion_reader records;
+    struct completion record;  /* the last that was read */
+    uint32_t part, parts_left; /* of it: rows, or children */
+    uint32_t records_read;
     struct segment inputs, outputs;
     uint64_t inputs_used;
     uint32_t call_count, next_grain;
@@ -76,7 +79,7 @@ void mini_tell(struct mini *mini);
 /* Until the worker has gone, or is going, to sleep. */
 void mini_wait_idle(const struct mini *mini);
 
-/* The next record, waiting for it. */
+/* The next record, waiting for it; what shares one comes row by row, or child by child. */
 struct completion mini_next(struct mini *mini);
 /* The next record, which must be of that kind and grain. */
 struct completion mini_expect(struct mini *mini, enum completion_kind kind, uint32_t grain);

@@ -260,6 +260,7 @@ static void test_groups_by_append(void **state)
     uint32_t grain = mini_push(&mini, 0, BOARD_READY, mini_text(&mini, "one three"));
     mini_tell(&mini);
     struct completion record = mini_expect(&mini, COMPLETION_CHILD, grain);
+    assert_int_equal(mini.record.child_count, 2);
     assert_memory_equal(mini_data(&mini, &record.values[0]), "one", 3);
     assert_int_equal(i64_of(&record, 1), 3);
     record = mini_expect(&mini, COMPLETION_CHILD, grain);
@@ -451,7 +452,9 @@ static void test_batches(void **state)
     for (int64_t at = 0; at < 8; at++) {
         struct completion record = mini_expect(&mini, COMPLETION_ANSWER, grains[at]);
         assert_int_equal(i64_of(&record, 0), at * 100 + 8);
+        assert_int_equal(record.rows_run, at == 0 ? 8 : 0);
     }
+    assert_int_equal(mini.record.row_count, 8);
     /* One raises, then one is left out: nobody's answer counts. */
     for (int64_t culprit = 13; culprit <= 14; culprit++) {
         for (int64_t at = 0; at < 4; at++)
