@@ -88,19 +88,21 @@ static inline uint32_t completion_grain(uint64_t name)
     return (uint32_t)(name & (DISPATCH_GRAINS_MAX - 1));
 }
 
-/* Row `at` of an answer of several, as an answer of its own. */
-static inline struct completion completion_row(const struct completion *record, uint32_t at)
+/* Rows of an answer, each as an answer of its own: the first, and row `at` from the one before it. */
+static inline struct completion completion_first_row(const struct completion *record)
 {
     struct completion row = *record;
     row.row_count = 1;
     row.value_count = record->value_count / record->row_count;
-    row.values += at * row.value_count;
-    if (at > 0) {
-        row.grain = completion_grain(record->others[at - 1]);
-        row.number = record->others[at - 1] >> DISPATCH_GRAIN_BITS;
-        row.closed = row.rows_run = 0;
-    }
     return row;
+}
+
+static inline void completion_next_row(const struct completion *record, struct completion *row, uint32_t at)
+{
+    row->grain = completion_grain(record->others[at - 1]);
+    row->number = record->others[at - 1] >> DISPATCH_GRAIN_BITS;
+    row->closed = row->rows_run = 0;
+    row->values += row->value_count;
 }
 
 /* The smallest ring that takes a record with that many values and the longest text. */

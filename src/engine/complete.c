@@ -263,7 +263,7 @@ static void take_answer(struct shard *shard, uint32_t worker, struct slot *slot,
     const struct plan_call *call = &shard->plan->calls[grain.call];
     bool unwanted = slot->unwanted;
     sheaf_kind kinds[COMPLETION_VALUES_MAX];
-    struct value_ref refs[COMPLETION_VALUES_MAX];
+    struct value_ref *refs = (struct value_ref *)(uintptr_t)record->values; /* in this shard's own memory */
     count_row(shard, worker, slot, record);
     claim_ended(shard, worker, slot);
     if (record->value_count != call->output_count) {
@@ -272,7 +272,6 @@ static void take_answer(struct shard *shard, uint32_t worker, struct slot *slot,
         return;
     }
     output_kinds(shard, call, kinds);
-    memcpy(refs, record->values, record->value_count * sizeof *refs);
     if (!values_accept(shard, worker, kinds, refs, record->value_count)) {
         if (!unwanted)
             fail_contract(shard, grain, "an answered value has the wrong kind or lies outside the worker's memory");
@@ -568,14 +567,16 @@ enum { ROWS_AHEAD = 2, SLOTS_AHEAD = 5 };
 static void take_rows(struct shard *shard, uint32_t worker, const struct completion *record)
 {
     uint32_t count = record->row_count;
-    for (uint32_t row = 1; row < SLOTS_AHEAD && row < count; row++)
-        slot_prefetch(shard, completion_grain(record->others[row - 1]));
+    struct completion row = completion_first_row(record);
+    for (uint32_t at = 1; at < SLOTS_AHEAD && at < count; at++)
+        slot_prefetch(shard, completion_grain(record->others[at - 1]));
     for (uint32_t at = 0; at < count; at++) {
         if (at + SLOTS_AHEAD < count)
             slot_prefetch(shard, completion_grain(record->others[at + SLOTS_AHEAD - 1]));
         if (at + ROWS_AHEAD < count)
             slot_prefetch_row(shard, completion_grain(record->others[at + ROWS_AHEAD - 1]));
-        struct completion row = completion_row(record, at);
+        if (at > 0)
+            completion_next_row(record, &row, at);
         take_record(shard, worker, &row);
     }
 }

@@ -16,6 +16,7 @@ enum {
     PERIOD_MS_MIN = 10,
     ROWS_PART = 16, /* of the shortest deadline: how often rows are looked at, where that is longer than a tick */
     ROWS_MS_MAX = 4000,
+    MEMORY_TURNS = 4, /* ticks in which each process has its turn */
     STOPPED_TICKS_MAX = 2,
     PROC_TEXT_BYTES = 256,
 };
@@ -115,7 +116,8 @@ static uint64_t waited_with_row(struct sheaf_run *run, uint32_t worker, struct p
     return waited_ns - process->row_waited_ns;
 }
 
-/* A row over its deadline. Looking costs a page of claims and a file of /proc, so long deadlines are kept less often. */
+/* A row over its deadline. Looking costs a page of claims and a file of /proc, so long deadlines are kept less often.
+ */
 static void check_deadline(struct sheaf_run *run, uint32_t worker, struct process *process, uint64_t now_ns)
 {
     const struct claim_page *page = &run->workers[worker].lane.claims;
@@ -187,6 +189,15 @@ uint64_t process_private_bytes(pid_t pid)
     if (statm >= 0)
         close(statm);
     return bytes;
+}
+
+/* Reading it costs more than the rest of a look. Who is far from its share, which the kernel keeps as well
+ * (sandbox_limits.c), has a turn now and then. */
+static void read_memory(struct sheaf_run *run, uint32_t worker, struct process *process, uint64_t tick)
+{
+    bool near = process->bytes == 0 || process->bytes > run->budget.heap_bytes / 2;
+    if (near || (tick + worker) % MEMORY_TURNS == 0)
+        process->bytes = private_bytes(process->child.pid, &process->child.statm);
 }
 
 static void check_memory(struct process *process, uint64_t bytes, uint64_t limit)
@@ -300,7 +311,8 @@ void watch_tick(struct sheaf_run *run, struct process *processes, uint64_t tick)
             check_start(run, worker, process, now_ns);
         if (process->phase != PHASE_READY)
             continue;
-        uint64_t bytes = private_bytes(process->child.pid, &process->child.statm);
+        read_memory(run, worker, process, tick);
+        uint64_t bytes = process->bytes;
         resident += bytes;
         if (!process->killed)
             check_deadline(run, worker, process, now_ns);

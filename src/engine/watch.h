@@ -28,6 +28,7 @@ struct process {
     uint32_t futile_starts;
     uint32_t stopped_ticks; /* in a row that found it stopped */
     uint64_t rows_run;      /* by the last tick */
+    uint64_t bytes;         /* of its private memory when last read */
     bool killed;            /* by us, for `end` */
     bool idle;              /* because it took no rows */
     bool by_shard;          /* for what others of its Pool may have done as well */

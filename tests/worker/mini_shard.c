@@ -339,7 +339,13 @@ static struct completion next_part(struct mini *mini)
 {
     uint32_t at = mini->part++;
     mini->parts_left--;
-    return mini->record.kind == COMPLETION_CHILD ? child_of(&mini->record, at) : completion_row(&mini->record, at);
+    if (mini->record.kind == COMPLETION_CHILD)
+        return child_of(&mini->record, at);
+    if (at == 0)
+        mini->row = completion_first_row(&mini->record);
+    else
+        completion_next_row(&mini->record, &mini->row, at);
+    return mini->row;
 }
 
 struct completion mini_next(struct mini *mini)

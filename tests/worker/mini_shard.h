@@ -46,6 +46,7 @@ struct mini {
     struct spsc_writer orders;
     struct completion_reader records;
     struct completion record;  /* the last that was read */
+    struct completion row;     /* the last that was taken of it */
     uint32_t part, parts_left; /* of it: rows, or children */
     uint32_t records_read;
     struct segment inputs, outputs;
