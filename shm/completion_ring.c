@@ -199,18 +199,27 @@ int completion_write_rows(struct spsc_writer *writer, const struct completion *r
     return 0;
 }
 
-int completion_write(struct spsc_writer *writer, const struct completion *record)
+/* An answer of several rows, as it was read. */
+static int write_again(struct spsc_writer *writer, const struct completion *record)
 {
     struct completion_part parts[COMPLETION_TOGETHER_MAX];
-    uint32_t count = record->row_count > 1 ? record->row_count : 1;
-    if (count > COMPLETION_TOGETHER_MAX)
+    struct completion row = completion_first_row(record);
+    if (record->row_count > COMPLETION_TOGETHER_MAX)
         return -EMSGSIZE;
+    for (uint32_t at = 0; at < record->row_count; at++) {
+        if (at > 0)
+            completion_next_row(record, &row, at);
+        parts[at] = (struct completion_part){completion_name(row.grain, row.number), row.values};
+    }
     struct completion shared = *record;
-    shared.value_count = record->value_count / count;
-    parts[0].values = record->values;
-    for (uint32_t row = 1; row < count; row++)
-        parts[row] = (struct completion_part){record->others[row - 1], record->values + row * shared.value_count};
-    return completion_write_rows(writer, &shared, parts, count);
+    shared.value_count = row.value_count;
+    return completion_write_rows(writer, &shared, parts, record->row_count);
+}
+
+int completion_write(struct spsc_writer *writer, const struct completion *record)
+{
+    const struct completion_part part = {.values = record->values};
+    return record->row_count > 1 ? write_again(writer, record) : completion_write_rows(writer, record, &part, 1);
 }
 
 int completion_reader_open(struct completion_reader *reader, const struct spsc_ring *ring)

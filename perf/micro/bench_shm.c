@@ -120,6 +120,36 @@ static void record_there_and_back(struct bench *bench)
 }
 BENCH("completion_ring/there_and_back", record_there_and_back, 1, 8, 32, 128)
 
+/* The same rows in one record. */
+static void rows_there_and_back(struct bench *bench)
+{
+    struct scene scene;
+    struct value_ref values[2] = {{.kind = 4, .segment = 1, .length = 100}, {.kind = 4, .segment = 1, .length = 100}};
+    struct completion record = {.kind = COMPLETION_ANSWER, .grain = 5, .value_count = 2}, read;
+    struct completion_part parts[COMPLETION_TOGETHER_MAX];
+    uint32_t rows = (uint32_t)bench_argument(bench);
+    for (uint32_t at = 0; at < rows; at++)
+        parts[at] = (struct completion_part){completion_name(5 + at, 0), values};
+    if (!open_scene(&scene)) {
+        bench_fail(bench, "no shared memory");
+        return;
+    }
+    while (bench_next(bench)) {
+        if (completion_write_rows(&scene.writer, &record, parts, rows))
+            bench_fail(bench, "no room");
+        spsc_commit(&scene.writer);
+        uint32_t count = 0;
+        while (completion_read(&scene.reader, &read) == 0)
+            count += read.row_count;
+        spsc_release(&scene.reader.ring);
+        if (count != rows)
+            bench_fail(bench, "rows are missing");
+    }
+    bench_count_items(bench, bench_iterations(bench) * rows);
+    close_scene(&scene);
+}
+BENCH("completion_ring/rows_there_and_back", rows_there_and_back, 8, 32)
+
 /* What --integrity costs for a value, once with `crash`, and once more for each look with `always`. */
 static void hash_value(struct bench *bench)
 {

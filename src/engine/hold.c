@@ -5,6 +5,11 @@
 
 #include "engine/shard.h"
 
+static bool keeps_state(const struct shard *shard, uint32_t call)
+{
+    return (shard->plan->calls[call].op->flags & (SHEAF_OPERATOR_STATE_OF_ROW | SHEAF_OPERATOR_STATE_OF_PARENT)) != 0;
+}
+
 /* Under what key a Call's operator keeps state for a row, or false when it keeps none. */
 static bool state_key(const struct shard *shard, uint32_t call, uint64_t key, uint64_t parent_key, uint64_t *ret_key)
 {
@@ -50,6 +55,8 @@ bool hold_take(struct shard *shard, uint32_t worker, const struct slot *slot)
     struct grain grain = slot->grain;
     uint32_t domain = shard->plan->calls[grain.call].domain;
     uint64_t key;
+    if (!keeps_state(shard, grain.call)) /* its keys lie with its parent, which need not be fetched for nothing */
+        return false;
     if (!state_key(shard, grain.call, lineage_entity_key(shard->lineage, domain, grain.entity),
                    lineage_parent_key(shard->lineage, domain, grain.entity), &key))
         return false;
