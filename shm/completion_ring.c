@@ -162,10 +162,12 @@ int completion_write_rows(struct spsc_writer *writer, const struct completion *r
 {
     uint32_t kind = record->kind;
     assert(kind > 0 && kind < COMPLETION_KINDS && record->number <= DISPATCH_NUMBER_MASK);
-    assert(kind == COMPLETION_CHILD ? record->child_count > 0 : count == 1 || kind == COMPLETION_ANSWER);
+    assert(count == 1 || (kind == COMPLETION_ANSWER && record->child_count == 0));
+    assert(kind != COMPLETION_CHILD || (record->child_count > 0 && record->value_count % record->child_count == 0));
     uint32_t each = carries_values(kind) ? record->value_count : 0, text_bytes = 0;
-    uint64_t value_count = (uint64_t)each * count;
-    if (value_count > COMPLETION_VALUES_MAX || count > COMPLETION_TOGETHER_MAX)
+    uint64_t value_count = (uint64_t)each * count, together = kind == COMPLETION_CHILD ? record->child_count : count;
+    if (value_count > (count > 1 ? COMPLETION_TOGETHER_MAX : COMPLETION_VALUES_MAX) ||
+        together > COMPLETION_TOGETHER_MAX)
         return -EMSGSIZE;
     if (carries_text(kind))
         text_bytes = cut_text(record->text, record->text_length_bytes, COMPLETION_TEXT_BYTES_MAX);
@@ -199,27 +201,10 @@ int completion_write_rows(struct spsc_writer *writer, const struct completion *r
     return 0;
 }
 
-/* An answer of several rows, as it was read. */
-static int write_again(struct spsc_writer *writer, const struct completion *record)
-{
-    struct completion_part parts[COMPLETION_TOGETHER_MAX];
-    struct completion row = completion_first_row(record);
-    if (record->row_count > COMPLETION_TOGETHER_MAX)
-        return -EMSGSIZE;
-    for (uint32_t at = 0; at < record->row_count; at++) {
-        if (at > 0)
-            completion_next_row(record, &row, at);
-        parts[at] = (struct completion_part){completion_name(row.grain, row.number), row.values};
-    }
-    struct completion shared = *record;
-    shared.value_count = row.value_count;
-    return completion_write_rows(writer, &shared, parts, record->row_count);
-}
-
 int completion_write(struct spsc_writer *writer, const struct completion *record)
 {
     const struct completion_part part = {.values = record->values};
-    return record->row_count > 1 ? write_again(writer, record) : completion_write_rows(writer, record, &part, 1);
+    return completion_write_rows(writer, record, &part, 1);
 }
 
 int completion_reader_open(struct completion_reader *reader, const struct spsc_ring *ring)

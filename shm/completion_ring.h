@@ -44,17 +44,21 @@ enum completion_kind {
 
 /*
  * One record, to write or as read. Which fields count:
- *   ANSWER    grain, number, child_count (children this claim sent), run_ns, closed (then rows_run), values; of several
- *             rows (row_count above 1): grain and number of the first, names of the others; values of one after the
- *             other, equally many; child_count 0; closed and rows_run are the first one's
+ *   ANSWER    grain, number, child_count (children this claim sent), run_ns, closed (then rows_run), values; row_count
  *   FAIL      grain, number, child_count, run_ns, closed (then rows_run), scope, class_id, text
  *   RAISED    grain, number, run_ns, rows_run, closed, class_id, text
  *   RELEASED  grain, number
  *   DAMAGED   grain, number
- *   CHILD     grain, number, ordinal, child_count (in this record, 1 and up, with Ordinals from `ordinal` on), values:
- * of one after the other, equally many EVICTED   key CHUNK     key LOG       grain, number, level, text When read,
- * values and text lie in the reader's own memory and are good until the next read. `text` is NUL-terminated there and
- * may have NULs inside; all fields that do not count are 0.
+ *   CHILD     grain, number, ordinal, child_count (children in this record, 1 and up), values
+ *   EVICTED   key
+ *   CHUNK     key
+ *   LOG       grain, number, level, text
+ * An ANSWER of several rows (row_count above 1) has the names of all but the first in `others`; `values` are those of
+ * one row after the other, equally many; child_count is 0, and what it tells of the batch counts once. The children of
+ * a CHILD have Ordinals from `ordinal` on, and `values` are those of one child after the other, equally many.
+ *
+ * When read, values, others and text lie in the reader's own memory, to be changed at will, and are good until the next
+ * read. `text` is NUL-terminated there and may have NULs inside; all fields that do not count are 0.
  */
 struct completion {
     enum completion_kind kind;
@@ -69,7 +73,7 @@ struct completion {
     uint32_t level;     /* 0 debug, 1 info, 2 warning */
     uint32_t rows_run;  /* rows that ran as one batch, this one included */
     uint32_t closed;    /* enum batch_close, in one record of each batch: why it had no more rows; else 0 */
-    uint32_t row_count; /* of an ANSWER; 0 as 1 when written */
+    uint32_t row_count; /* of an ANSWER as read; 1 of others. Several are written by completion_write_rows */
     uint32_t value_count;
     uint32_t text_length_bytes;
     const uint64_t *others; /* names (completion_name) of the rows after the first */
@@ -110,7 +114,8 @@ uint32_t completion_ring_bytes_min(uint32_t values_max);
 
 /* --- the worker: SPSC writer --- */
 
-/* Reserve and fill one record; spsc_commit makes it visible. -EAGAIN, -EMSGSIZE, -EBADMSG as spsc_reserve. */
+/* Reserve and fill one record, of one row; spsc_commit makes it visible. -EAGAIN, -EMSGSIZE, -EBADMSG as spsc_reserve,
+ * -EMSGSIZE also for more than records take. */
 int completion_write(struct spsc_writer *writer, const struct completion *record);
 
 /* What is each row's own in an answer of several. */

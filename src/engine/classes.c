@@ -99,16 +99,15 @@ void memory_start(struct sheaf_run *run)
     run->memory.engine_before = process_private_bytes(getpid());
 }
 
-void memory_sample(struct sheaf_run *run, uint64_t heap_bytes, uint64_t tick)
+void memory_sample(struct sheaf_run *run, uint64_t heap_bytes, bool thorough)
 {
-    enum { RING_TICKS = 4 }; /* rings become real as they are first used, and then stay as they are */
     struct memory_ledger *ledger = &run->memory;
     uint64_t sources, values, engine = process_private_bytes(getpid());
     payload_real_by_kind(run->payload, &sources, &values);
     memory_set(&ledger->of[MEMORY_SOURCES], sources);
     memory_set(&ledger->of[MEMORY_VALUES], values);
     memory_set(&ledger->of[MEMORY_HEAPS], heap_bytes);
-    if (tick < RING_TICKS || tick % RING_TICKS == 0)
+    if (thorough) /* they become real as they are first used, and then stay as they are */
         memory_set(&ledger->of[MEMORY_RINGS], ring_bytes(run));
     memory_set(&ledger->engine, engine);
     memory_set(&ledger->all, sources + values + heap_bytes + memory_now(&ledger->of[MEMORY_RINGS]) + engine);

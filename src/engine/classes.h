@@ -53,7 +53,7 @@ struct sheaf_run;
 /* Before the run takes anything. */
 void memory_start(struct sheaf_run *run);
 /* Measures what is measured; `heap_bytes` of workers. The supervisor's thread. */
-void memory_sample(struct sheaf_run *run, uint64_t heap_bytes, uint64_t tick);
+void memory_sample(struct sheaf_run *run, uint64_t heap_bytes, bool thorough);
 
 const char *memory_class_name(enum memory_class class_id);
 

@@ -263,7 +263,7 @@ static void take_answer(struct shard *shard, uint32_t worker, struct slot *slot,
     const struct plan_call *call = &shard->plan->calls[grain.call];
     bool unwanted = slot->unwanted;
     sheaf_kind kinds[COMPLETION_VALUES_MAX];
-    struct value_ref *refs = (struct value_ref *)(uintptr_t)record->values; /* in this shard's own memory */
+    struct value_ref *refs = (struct value_ref *)(uintptr_t)record->values; /* the reader's own memory, to be changed */
     count_row(shard, worker, slot, record);
     claim_ended(shard, worker, slot);
     if (record->value_count != call->output_count) {
@@ -563,7 +563,8 @@ static void take_record(struct shard *shard, uint32_t worker, const struct compl
 /* A record, or a row of one, takes as long as one or two lines from memory. */
 enum { ROWS_AHEAD = 2, SLOTS_AHEAD = 5 };
 
-/* Row by row. What they need is known in advance, as it is of the records that follow only by guess. */
+/* Row by row; the next record is read when all of them are settled. What they need is known in advance, as it is of the
+ * records that follow only by guess. */
 static void take_rows(struct shard *shard, uint32_t worker, const struct completion *record)
 {
     uint32_t count = record->row_count;

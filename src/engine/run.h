@@ -46,7 +46,7 @@ struct worker {
     uint32_t node; /* into the topology's nodes: "own node first" */
     struct lane lane;
     _Atomic uint64_t past_busy_ns, past_idle_ns; /* of processes that were here before */
-    _Atomic uint64_t waited_ns;     /* for a core, by the process that is there: the supervisor writes it each tick */
+    _Atomic uint64_t waited_ns;     /* for a core, by the process that is there: written by the supervisor (watch.c) */
     _Atomic uint64_t frees;         /* values it was told to free: any shard's thread */
     _Atomic bool owes_memory;       /* it was asked to give back what it does not use, and has not answered */
     _Atomic uint64_t yielded_bytes; /* what it wanted when its row was told to give way; 0: it was not */

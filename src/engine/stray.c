@@ -11,11 +11,7 @@
 
 #include "engine/watch.h"
 
-enum {
-    PAGE_BYTES = 4096,
-    PAGES_PER_CHUNK = PAYLOAD_CHUNK_BYTES / PAGE_BYTES,
-    TURNS = 4, /* ticks in which every segment has its turn */
-};
+enum { PAGE_BYTES = 4096, PAGES_PER_CHUNK = PAYLOAD_CHUNK_BYTES / PAGE_BYTES };
 
 /* One mapping of the segment in some process. */
 struct mapping {
@@ -72,10 +68,10 @@ static void end_who_touched(struct sheaf_run *run, struct process *processes, co
     }
 }
 
-void watch_stray(struct sheaf_run *run, struct process *processes, uint64_t tick)
+void watch_stray(struct sheaf_run *run, struct process *processes)
 {
     struct payload_stray stray;
-    for (uint32_t i = (uint32_t)(tick % TURNS); i < run->shard_count + run->worker_count; i += TURNS) {
+    for (uint32_t i = 0; i < run->shard_count + run->worker_count; i++) {
         uint16_t number = (uint16_t)(1 + i);
         uint64_t bytes = payload_find_stray(run->payload, number, &stray);
         if (bytes == 0)

@@ -172,11 +172,13 @@ static void *supervisor_thread(void *argument)
     for (uint32_t worker = 0; worker < run->worker_count; worker++)
         supervisor_launch(supervisor, worker);
     int period_ms = watch_period_ms(run);
-    uint64_t next_tick_ns = clock_now_ns(), next_bump_ns = next_tick_ns, tick = 0;
+    uint64_t next_tick_ns = clock_now_ns(), next_bump_ns = next_tick_ns;
+    uint64_t thorough_ticks = watch_thorough_ticks(run), tick = 0;
     while (!atomic_load_explicit(&supervisor->stopping, memory_order_acquire)) {
         uint64_t now_ns = clock_now_ns();
         if (now_ns >= next_tick_ns) {
-            watch_tick(run, supervisor->processes, tick++);
+            watch_tick(run, supervisor->processes, tick < thorough_ticks || tick % thorough_ticks == 0);
+            tick++;
             next_tick_ns = now_ns + (uint64_t)period_ms * 1000000;
         }
         if (now_ns >= next_bump_ns) {

@@ -82,8 +82,7 @@ static int start_process(struct supervisor *supervisor, uint32_t worker)
     process->generation++;
     process->killed = process->idle = process->by_shard = process->undead_told = false;
     process->fault = DEVICE_FAULT_NONE;
-    process->base_bytes = process->bytes = 0;
-    process->rows_at_ns = process->rows_run = 0;
+    process->base_bytes = process->bytes = process->rows_run = 0;
     process->stopped_ticks = 0;
     process->least_ticks = 0;
     process->ending_since_ns = 0;

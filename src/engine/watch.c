@@ -14,9 +14,9 @@
 enum {
     PERIOD_MS_MAX = 1000,
     PERIOD_MS_MIN = 10,
-    ROWS_PART = 16, /* of the shortest deadline: how often rows are looked at, where that is longer than a tick */
-    ROWS_MS_MAX = 4000,
-    MEMORY_TURNS = 4, /* ticks in which each process has its turn */
+    THOROUGH_PART = 16, /* of the shortest deadline: how often everything is looked at, if that is longer than a tick */
+    THOROUGH_MS_MAX = 4000,
+    NEAR_PART = 8, /* of its share of memory: who has less is looked at when everything is */
     STOPPED_TICKS_MAX = 2,
     PROC_TEXT_BYTES = 256,
 };
@@ -73,6 +73,14 @@ int watch_period_ms(const struct sheaf_run *run)
     return shortest / 4 < PERIOD_MS_MIN ? PERIOD_MS_MIN : (int)(shortest / 4);
 }
 
+uint64_t watch_thorough_ticks(const struct sheaf_run *run)
+{
+    uint32_t often_ms = shortest_timeout_ms(run, UINT32_MAX) / THOROUGH_PART,
+             period_ms = (uint32_t)watch_period_ms(run);
+    often_ms = often_ms < THOROUGH_MS_MAX ? often_ms : THOROUGH_MS_MAX;
+    return often_ms > period_ms ? often_ms / period_ms : 1;
+}
+
 /* The beginning of one of a process's files in /proc, as text; false when there is no such file. */
 static bool read_proc(pid_t pid, const char *name, int *descriptor, char *ret_text, size_t text_bytes)
 {
@@ -97,7 +105,7 @@ static uint64_t process_waited_ns(struct child *child)
     return known ? waited : 0;
 }
 
-/* How long the process has waited for a core since the last look before the row that runs longest began. */
+/* How long the process has waited for a core since the last thorough look before the row that runs longest began. */
 static uint64_t waited_with_row(struct sheaf_run *run, uint32_t worker, struct process *process)
 {
     struct worker *who = &run->workers[worker];
@@ -110,23 +118,18 @@ static uint64_t waited_with_row(struct sheaf_run *run, uint32_t worker, struct p
         if (row.state == CLAIM_RUNNING && row.since_ns < since_ns)
             since_ns = row.since_ns;
     }
-    if (since_ns != process->row_since_ns) /* it began after the last look; another process counts from 0 */
+    if (since_ns != process->row_since_ns) /* it began after that look; another process counts from 0 */
         process->row_waited_ns = before_ns < waited_ns ? before_ns : 0;
     process->row_since_ns = since_ns;
     return waited_ns - process->row_waited_ns;
 }
 
-/* A row over its deadline. Looking costs a page of claims and a file of /proc, so long deadlines are kept less often.
- */
+/* A row over its deadline. */
 static void check_deadline(struct sheaf_run *run, uint32_t worker, struct process *process, uint64_t now_ns)
 {
     const struct claim_page *page = &run->workers[worker].lane.claims;
-    if (now_ns < process->rows_at_ns)
-        return;
-    uint64_t shortest_ns = shortest_timeout_ms(run, UINT32_MAX) * UINT64_C(1000000);
-    uint64_t often_ns = shortest_ns / ROWS_PART, most_ns = ROWS_MS_MAX * UINT64_C(1000000);
-    process->rows_at_ns = now_ns + (often_ns < most_ns ? often_ns : most_ns);
     uint64_t waited_ns = waited_with_row(run, worker, process);
+    uint64_t shortest_ns = shortest_timeout_ms(run, UINT32_MAX) * UINT64_C(1000000);
     if (process->row_since_ns == UINT64_MAX || now_ns - process->row_since_ns <= shortest_ns)
         return; /* not even the oldest can be over it; else each by its own, which stands in its descriptor */
     for (uint32_t i = 0; i < page->row_count; i++) {
@@ -144,13 +147,11 @@ static void check_deadline(struct sheaf_run *run, uint32_t worker, struct proces
     }
 }
 
-/* A process that was stopped from outside (SIGSTOP) answers nothing and releases nothing. One that is still stopped a
- * tick later is replaced. Who stopped it cannot be told: a row that ran is tried once more alone, and only one that
- * finds itself there again has done it. */
-static void check_stopped(struct process *process, uint64_t rows_run)
+/* A process that was stopped from outside (SIGSTOP) answers nothing and releases nothing. One that is found stopped in
+ * two ticks is replaced; what `went_on` since the last one is not asked. Who stopped it cannot be told: a row that ran
+ * is tried once more alone, and only one that finds itself there again has done it. */
+static void check_stopped(struct process *process, bool went_on)
 {
-    bool went_on = rows_run != process->rows_run; /* since the last tick: then it need not be asked */
-    process->rows_run = rows_run;
     process->stopped_ticks = !went_on && child_is_stopped(&process->child) ? process->stopped_ticks + 1 : 0;
     if (process->stopped_ticks >= STOPPED_TICKS_MAX)
         process_kill(process, WORKER_STOPPED, "the worker was stopped and did not go on");
@@ -189,15 +190,6 @@ uint64_t process_private_bytes(pid_t pid)
     if (statm >= 0)
         close(statm);
     return bytes;
-}
-
-/* Reading it costs more than the rest of a look. Who is far from its share, which the kernel keeps as well
- * (sandbox_limits.c), has a turn now and then. */
-static void read_memory(struct sheaf_run *run, uint32_t worker, struct process *process, uint64_t tick)
-{
-    bool near = process->bytes == 0 || process->bytes > run->budget.heap_bytes / 2;
-    if (near || (tick + worker) % MEMORY_TURNS == 0)
-        process->bytes = private_bytes(process->child.pid, &process->child.statm);
 }
 
 static void check_memory(struct process *process, uint64_t bytes, uint64_t limit)
@@ -246,11 +238,13 @@ static bool is_to_end(const struct worker *who)
 /* One that hangs in the `close` of an operator would take no rows any more, and keep the memory that it has. */
 static void check_end(const struct sheaf_run *run, uint32_t worker, struct process *process, uint64_t now_ns)
 {
-    const struct worker *who = &run->workers[worker];
-    uint64_t waited_ns = atomic_load_explicit(&who->waited_ns, memory_order_relaxed), limit_ns;
-    if (!is_to_end(who)) {
+    uint64_t limit_ns;
+    if (!is_to_end(&run->workers[worker])) {
         process->ending_since_ns = 0;
-    } else if (process->ending_since_ns == 0) {
+        return;
+    }
+    uint64_t waited_ns = process_waited_ns(&process->child);
+    if (process->ending_since_ns == 0) {
         process->ending_since_ns = now_ns;
         process->ending_waited_ns = waited_ns;
     } else if (watch_own_ns(now_ns - process->ending_since_ns, waited_ns - process->ending_waited_ns) >
@@ -298,7 +292,31 @@ bool process_ended_well(const struct sheaf_run *run, uint32_t worker, const stru
     return true;
 }
 
-void watch_tick(struct sheaf_run *run, struct process *processes, uint64_t tick)
+static bool has_gone_on(const struct sheaf_run *run, uint32_t worker, struct process *process)
+{
+    uint64_t before = process->rows_run;
+    process->rows_run = load_relaxed_u64(&run->workers[worker].lane.counters->rows_run);
+    return process->rows_run != before;
+}
+
+static void look_at_ready(struct sheaf_run *run, uint32_t worker, struct process *process, bool thorough)
+{
+    uint64_t now_ns = clock_now_ns();
+    if (thorough || process->bytes == 0 || process->bytes > run->budget.heap_bytes / NEAR_PART)
+        process->bytes = private_bytes(process->child.pid, &process->child.statm);
+    if (thorough && !process->killed)
+        check_deadline(run, worker, process, now_ns);
+    if (!process->killed)
+        check_stopped(process, has_gone_on(run, worker, process));
+    if (!process->killed)
+        check_end(run, worker, process, now_ns);
+    if (!process->killed)
+        check_memory(process, process->bytes, run->budget.heap_bytes + allowance(run, worker, process, process->bytes));
+    if (!process->killed)
+        check_growth(run, worker, process, process->bytes);
+}
+
+void watch_tick(struct sheaf_run *run, struct process *processes, bool thorough)
 {
     uint64_t now_ns = clock_now_ns(), resident = 0;
     for (uint32_t worker = 0; worker < run->worker_count; worker++) {
@@ -306,25 +324,15 @@ void watch_tick(struct sheaf_run *run, struct process *processes, uint64_t tick)
         if (process->child.pidfd >= 0 && process->killed)
             check_death(run, worker, process, now_ns);
         if (process->phase == PHASE_STARTING && !process->killed)
-            check_stopped(process, process->rows_run);
+            check_stopped(process, false);
         if (process->phase == PHASE_STARTING && !process->killed)
             check_start(run, worker, process, now_ns);
         if (process->phase != PHASE_READY)
             continue;
-        read_memory(run, worker, process, tick);
-        uint64_t bytes = process->bytes;
-        resident += bytes;
-        if (!process->killed)
-            check_deadline(run, worker, process, now_ns);
-        if (!process->killed)
-            check_stopped(process, load_relaxed_u64(&run->workers[worker].lane.counters->rows_run));
-        if (!process->killed)
-            check_end(run, worker, process, now_ns);
-        if (!process->killed)
-            check_memory(process, bytes, run->budget.heap_bytes + allowance(run, worker, process, bytes));
-        if (!process->killed)
-            check_growth(run, worker, process, bytes);
+        look_at_ready(run, worker, process, thorough);
+        resident += process->bytes;
     }
-    watch_stray(run, processes, tick);
-    memory_sample(run, resident, tick);
+    if (thorough)
+        watch_stray(run, processes);
+    memory_sample(run, resident, thorough);
 }

@@ -43,9 +43,8 @@ struct process {
     uint64_t ending_waited_ns; /* and how long it had waited for a core then */
     uint64_t least_bytes;      /* of its private memory, in the ticks counted so far */
     uint32_t least_ticks;
-    uint64_t rows_at_ns;    /* when its rows are looked at next */
-    uint64_t row_since_ns;  /* of the row that ran longest at the last look ... */
-    uint64_t row_waited_ns; /* ... and how long the process had waited for a core at the look before that row */
+    uint64_t row_since_ns;  /* of the row that ran longest at the last thorough look ... */
+    uint64_t row_waited_ns; /* ... and how long the process had waited for a core at the one before that row */
     uint32_t grain;         /* the row over its deadline */
     uint64_t number;
     enum device_fault fault;      /* of its device, in its last words */
@@ -84,16 +83,18 @@ static inline uint64_t watch_own_ns(uint64_t elapsed_ns, uint64_t waited_ns)
     return waited_ns < elapsed_ns - least_ns ? elapsed_ns - waited_ns : least_ns;
 }
 
-/* How often to look, so that a deadline is kept to a quarter of it; to a sixteenth where that is longer (watch.c). */
+/* How often to look, so that a deadline is kept to a quarter of it. */
 int watch_period_ms(const struct sheaf_run *run);
+/* In every so many ticks everything is looked at; in the others what costs little, and who is near its share of memory.
+ * A long deadline is kept to a sixteenth of it, or four seconds, and a tick. */
+uint64_t watch_thorough_ticks(const struct sheaf_run *run);
 /* It ended by itself with no row running: to be replaced, and nobody's fault. */
 bool process_ended_well(const struct sheaf_run *run, uint32_t worker, const struct process *process, int status);
 
-/* Payload memory that a process uses without having been given it goes back, and the process ends: stray.c. Each tick
- * looks at a part of the segments. */
-void watch_stray(struct sheaf_run *run, struct process *processes, uint64_t tick);
+/* Payload memory that a process uses without having been given it goes back, and the process ends: stray.c. */
+void watch_stray(struct sheaf_run *run, struct process *processes);
 
-/* Looks at every process of the run once. Ticks are counted from 0. */
-void watch_tick(struct sheaf_run *run, struct process *processes, uint64_t tick);
+/* Looks at every process of the run once. */
+void watch_tick(struct sheaf_run *run, struct process *processes, bool thorough);
 
 #endif

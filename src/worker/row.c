@@ -627,7 +627,7 @@ static bool may_share(const struct worker_row *row)
 static bool has_room_for(const struct together *together, const struct worker_row *row)
 {
     uint32_t count = together->count + 1;
-    return row->shard == together->rows[0]->shard && !row->tells && count <= COMPLETION_TOGETHER_MAX &&
+    return row->shard == together->rows[0]->shard && count <= COMPLETION_TOGETHER_MAX &&
            count * row->call->spec->output_count <= COMPLETION_TOGETHER_MAX;
 }
 
@@ -637,7 +637,7 @@ static void write_together(struct together *together)
     together->count = 0;
     if (count == 0)
         return;
-    const struct worker_row *first = together->rows[0];
+    const struct worker_row *first = together->rows[0]; /* tells of the batch, if one of them does (time_batch) */
     struct completion record = answer_of(first);
     int status = record_write_rows(first->worker, first->shard, &record, together->parts, count);
     assert(status != -EMSGSIZE); /* any ring takes so many values */
@@ -656,13 +656,18 @@ static void share(struct together *together, struct worker_row **row)
         (struct completion_part){completion_name(dispatch->grain, dispatch->number), (*row)->outputs};
 }
 
+static bool is_fit(const struct worker_row *row)
+{
+    return row->phase != ROW_CLAIMED && !row->damaged && !row->spoiled;
+}
+
 /* Its end as one of a batch that raised, where `raised` says why, or did not. */
 static void write_end(struct worker_row *row, bool yields, uint32_t rows_run, enum sheaf_class class_id,
                       const char *raised)
 {
     if (row->phase == ROW_CLAIMED)
         write_released(row);
-    else if (row->damaged || row->spoiled)
+    else if (!is_fit(row))
         write_unfit(row);
     else if (yields && row->end != ROW_ANSWERED)
         write_released(row);
@@ -693,10 +698,9 @@ void rows_finish_batch(struct sheaf_worker *worker, struct worker_row **rows, ui
     together.count = 0;
     for (uint32_t at = 0; at < count; at++) {
         struct worker_row *row = rows[at];
-        bool fit = row->phase != ROW_CLAIMED && !row->damaged && !row->spoiled;
-        if (fit)
+        if (is_fit(row))
             note_state(row);
-        if (fit && raised == NULL && may_share(row)) {
+        if (is_fit(row) && raised == NULL && may_share(row)) {
             share(&together, &rows[at]);
             continue;
         }

@@ -48,17 +48,26 @@ static uint32_t find_running(struct claim_row *ret_row)
 }
 
 /* What the worker would do after an answer, done by the operator; to every shard, since whose row it is is not known.
- */
+ * The row shares its record with itself, with another dispatch of itself, and with one that there is not: only what
+ * comes first counts. */
 static void answer_by_hand(const struct claim_row *row, int64_t answer)
 {
-    struct value_ref value = {.kind = SHEAF_I64, .segment = VALUE_INLINE, .offset = (uint64_t)answer};
+    struct value_ref values[] = {{.kind = SHEAF_I64, .segment = VALUE_INLINE, .offset = (uint64_t)answer},
+                                 {.kind = SHEAF_I64, .segment = VALUE_INLINE, .offset = (uint64_t)answer + 1},
+                                 {.kind = SHEAF_BYTES, .segment = 1, .length = 1 << 20},
+                                 {.kind = SHEAF_BYTES, .segment = UINT16_MAX, .offset = UINT32_MAX, .length = 1}};
+    const struct completion_part parts[] = {
+        {completion_name(row->grain, row->number), &values[0]},
+        {completion_name(row->grain, row->number), &values[1]},
+        {completion_name(row->grain, dispatch_next_number(row->number)), &values[2]},
+        {completion_name(DISPATCH_GRAINS_MAX - 1, 1), &values[3]}};
     struct completion record = {
-        .kind = COMPLETION_ANSWER, .grain = row->grain, .number = row->number, .value_count = 1, .values = &value};
+        .kind = COMPLETION_ANSWER, .grain = row->grain, .number = row->number, .value_count = 1, .values = values};
     for (uint32_t shard = 0; shard < lane.shape.shard_count; shard++) {
         struct spsc_ring ring = lane_completion_ring(&lane, shard);
         struct spsc_writer writer;
         spsc_writer_open(&writer, &ring);
-        if (completion_write(&writer, &record) == 0)
+        if (completion_write_rows(&writer, &record, parts, 4) == 0)
             spsc_commit(&writer);
     }
 }

@@ -417,6 +417,37 @@ static void crooked_records_are_refused(void **state)
     }
 }
 
+/* Two rows without values, and what makes nonsense of them. */
+static void crooked_rows_are_refused(void **state)
+{
+    enum { OTHERS = 55, CHILD_COUNT = 49 }; /* bits of the fields */
+    const uint64_t name = completion_name(7, 9);
+    const struct {
+        uint64_t words[5]; /* named, grain, then fields and names */
+        uint32_t count;
+        int status;
+    } rows[] = {
+        {{4 | UINT64_C(1) << OTHERS, 3, 1, name}, 4, 0},
+        {{4 | UINT64_C(1) << OTHERS, 3, 1, name | UINT64_C(1) << 61}, 4, -EBADMSG},             /* not a name */
+        {{4 | UINT64_C(1) << OTHERS, 3, 2, name}, 4, -EBADMSG},                                 /* one name too few */
+        {{4 | UINT64_C(1) << OTHERS | UINT64_C(1) << CHILD_COUNT, 3, 1, 1, name}, 5, -EBADMSG}, /* with children */
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct completion_ends *ends = open_completion();
+        struct completion read;
+        uint32_t bytes = rows[i].count * (uint32_t)sizeof(uint64_t);
+        void *payload;
+        assert_int_equal(spsc_reserve(&ends->pipe.writer, COMPLETION_ANSWER, bytes, &payload), 0);
+        memcpy(payload, rows[i].words, bytes);
+        seal(ends->pipe.data);
+        spsc_commit(&ends->pipe.writer);
+        assert_int_equal(completion_read(&ends->reader, &read), rows[i].status);
+        if (rows[i].status == 0)
+            assert_int_equal(read.row_count, 2);
+        close_completion(ends);
+    }
+}
+
 /* Random bytes and random flips in good records: the reader refuses or gives something within its promises. */
 static void hostile_bytes_crash_nobody(void **state)
 {
@@ -504,6 +535,7 @@ int main(void)
         cmocka_unit_test(long_texts_are_cut_between_letters),
         cmocka_unit_test(flipped_bits_are_noticed),
         cmocka_unit_test(crooked_records_are_refused),
+        cmocka_unit_test(crooked_rows_are_refused),
         cmocka_unit_test(hostile_bytes_crash_nobody),
         cmocka_unit_test(orders_arrive),
     };

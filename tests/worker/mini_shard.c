@@ -94,7 +94,7 @@ static void fill_calls(struct attach_call *ret_calls, const struct mini_call *ca
                                              .input_count = 1,
                                              .output_count = calls[at].output_count,
                                              .group_outputs = calls[at].group_outputs,
-                                             .expanded_groups = calls[at].group_outputs,
+                                             .expanded_groups = calls[at].group_outputs & ~calls[at].unexpanded,
                                              .output_kinds = calls[at].output_kinds};
 }
 
@@ -404,6 +404,13 @@ void mini_free(struct mini *mini, const struct value_ref *ref)
     bool list = SHEAF_KIND_DEPTH(ref->kind) != 0;
     if (ref->segment != VALUE_INLINE)
         mini_order(mini, CONTROL_FREE, ref->segment, ref->offset - (list ? 0 : ref->prefix));
+}
+
+int64_t mini_i64_of(const struct completion *record, uint32_t at)
+{
+    assert_true(at < record->value_count);
+    assert_int_equal(record->values[at].kind, SHEAF_I64);
+    return (int64_t)record->values[at].offset;
 }
 
 const void *mini_data(const struct mini *mini, const struct value_ref *ref)

@@ -25,7 +25,7 @@ struct mini_call {
     uint32_t flags, batch_rows, widest_failure;
     uint32_t output_count;
     sheaf_kind output_kinds[4];
-    uint64_t group_outputs;
+    uint64_t group_outputs, unexpanded; /* of these nobody expands the last */
     uint32_t slots;
 };
 
@@ -87,6 +87,8 @@ struct completion mini_expect(struct mini *mini, enum completion_kind kind, uint
 
 void mini_order(struct mini *mini, enum control_kind kind, uint32_t segment, uint64_t value);
 void mini_free(struct mini *mini, const struct value_ref *ref);
+/* A value that is a number, checked. */
+int64_t mini_i64_of(const struct completion *record, uint32_t at);
 /* The bytes of a value in the worker's segment, checked. */
 const void *mini_data(const struct mini *mini, const struct value_ref *ref);
 

@@ -150,7 +150,9 @@ static int run_batch(void *state, const struct sheaf_batch *batch, char *message
             strcpy(message, "one of them is bad");
             return -EIO;
         }
-        if (row->inputs[0].i64 != 14)
+        if (row->inputs[0].i64 == 15)
+            host->fail(row, SHEAF_SCOPE_ITEM, SHEAF_CLASS_MALFORMED, "fifteen");
+        else if (row->inputs[0].i64 != 14)
             answer_i64(row, row->inputs[0].i64 * 100 + batch->row_count);
     }
     return 0;

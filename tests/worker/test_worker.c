@@ -26,13 +26,6 @@ static const struct mini_call heavy_call = {"heavy", .output_count = 1, .output_
 static const struct mini_call range_call = {"range", .output_count = 1, .output_kinds = {SHEAF_LIST_OF(SHEAF_I64, 1)},
                                             .group_outputs = 1};
 
-static int64_t i64_of(const struct completion *record, uint32_t at)
-{
-    assert_true(at < record->value_count);
-    assert_int_equal(record->values[at].kind, SHEAF_I64);
-    return (int64_t)record->values[at].offset;
-}
-
 static void assert_text(const struct completion *record, const char *part)
 {
     if (record->text == NULL || strstr(record->text, part) == NULL)
@@ -47,7 +40,7 @@ static void test_values_come_back(void **state)
     uint32_t grain = mini_push(&mini, 0, BOARD_READY, mini_i64(-5));
     mini_tell(&mini);
     struct completion record = mini_expect(&mini, COMPLETION_ANSWER, grain);
-    assert_int_equal(i64_of(&record, 0), -5);
+    assert_int_equal(mini_i64_of(&record, 0), -5);
 
     grain = mini_push(&mini, 0, BOARD_RETRY, mini_text(&mini, "shared text"));
     mini_tell(&mini);
@@ -104,7 +97,7 @@ static void test_list_passes_whole(void **state)
     uint32_t grain = mini_push(&mini, 1, BOARD_READY, list);
     mini_tell(&mini);
     struct completion record = mini_expect(&mini, COMPLETION_ANSWER, grain);
-    assert_int_equal(i64_of(&record, 0), 2 * 321 + 3000000 + 4);
+    assert_int_equal(mini_i64_of(&record, 0), 2 * 321 + 3000000 + 4);
 
     grain = mini_push(&mini, 0, BOARD_READY, list);
     mini_tell(&mini);
@@ -137,7 +130,7 @@ static void test_children_stream(void **state)
     for (int64_t ordinal = 0; ordinal < 1000; ordinal++) {
         struct completion record = mini_expect(&mini, COMPLETION_CHILD, grain);
         assert_int_equal(record.ordinal, ordinal);
-        assert_int_equal(i64_of(&record, 0), 10 * ordinal);
+        assert_int_equal(mini_i64_of(&record, 0), 10 * ordinal);
     }
     struct completion record = mini_expect(&mini, COMPLETION_ANSWER, grain);
     assert_int_equal(record.child_count, 1000);
@@ -262,7 +255,7 @@ static void test_groups_by_append(void **state)
     struct completion record = mini_expect(&mini, COMPLETION_CHILD, grain);
     assert_int_equal(mini.record.child_count, 2);
     assert_memory_equal(mini_data(&mini, &record.values[0]), "one", 3);
-    assert_int_equal(i64_of(&record, 1), 3);
+    assert_int_equal(mini_i64_of(&record, 1), 3);
     record = mini_expect(&mini, COMPLETION_CHILD, grain);
     assert_int_equal(record.ordinal, 1);
     assert_memory_equal(mini_data(&mini, &record.values[0]), "three", 5);
@@ -451,7 +444,7 @@ static void test_batches(void **state)
     mini_tell(&mini);
     for (int64_t at = 0; at < 8; at++) {
         struct completion record = mini_expect(&mini, COMPLETION_ANSWER, grains[at]);
-        assert_int_equal(i64_of(&record, 0), at * 100 + 8);
+        assert_int_equal(mini_i64_of(&record, 0), at * 100 + 8);
         assert_int_equal(record.rows_run, at == 0 ? 8 : 0);
     }
     assert_int_equal(mini.record.row_count, 8);
@@ -476,7 +469,7 @@ static void test_batches(void **state)
     static const int64_t sizes[] = {2, 2, 2, 2, 1};
     for (int at = 0; at < 5; at++) {
         struct completion record = mini_expect(&mini, COMPLETION_ANSWER, grains[at]);
-        assert_int_equal(i64_of(&record, 0), 100 + sizes[at]);
+        assert_int_equal(mini_i64_of(&record, 0), 100 + sizes[at]);
     }
     /* Nothing goes with a suspect, whatever comes behind it. */
     row.batch = 0;
@@ -487,7 +480,7 @@ static void test_batches(void **state)
     mini_tell(&mini);
     for (int at = 0; at < 3; at++) {
         struct completion record = mini_expect(&mini, COMPLETION_ANSWER, grains[at]);
-        assert_int_equal(i64_of(&record, 0), at == 0 ? 101 : 102);
+        assert_int_equal(mini_i64_of(&record, 0), at == 0 ? 101 : 102);
     }
     /* Alone and without an answer: its own fault. */
     grains[0] = mini_push(&mini, 0, BOARD_READY, mini_i64(14));
@@ -687,7 +680,7 @@ static void test_file_descriptors(void **state)
     uint32_t grain = mini_push(&mini, 0, BOARD_READY, mini_file(&mini, "some/path", 65));
     mini_tell(&mini);
     struct completion record = mini_expect(&mini, COMPLETION_ANSWER, grain);
-    assert_int_equal(i64_of(&record, 0), 65);
+    assert_int_equal(mini_i64_of(&record, 0), 65);
     grain = mini_push(&mini, 0, BOARD_READY, mini_file(&mini, "not/there", 500));
     mini_tell(&mini);
     record = mini_expect(&mini, COMPLETION_FAIL, grain);
@@ -700,7 +693,7 @@ static void test_file_descriptors(void **state)
     grain = mini_push(&mini, 0, BOARD_READY, passed);
     mini_tell(&mini);
     record = mini_expect(&mini, COMPLETION_ANSWER, grain);
-    assert_int_equal(i64_of(&record, 0), 66);
+    assert_int_equal(mini_i64_of(&record, 0), 66);
     mini_stop(&mini);
 }
 
@@ -732,7 +725,7 @@ static void test_many_rows_in_order(void **state)
         mini_tell(&mini);
         for (uint32_t at = 0; at < 1000; at++) {
             struct completion record = mini_expect(&mini, COMPLETION_ANSWER, (first + at) % MINI_GRAINS);
-            assert_int_equal(i64_of(&record, 0), at);
+            assert_int_equal(mini_i64_of(&record, 0), at);
         }
     }
     assert_int_equal(load_relaxed_u64(&mini.lane.counters->rows_run), 20000);
