@@ -48,7 +48,7 @@ struct mini {
     struct completion record;  /* the last that was read */
     struct completion row;     /* the last that was taken of it */
     uint32_t part, parts_left; /* of it: rows, or children */
-    uint32_t records_read;
+    uint32_t records_read;     /* but LOG */
     struct segment inputs, outputs;
     uint64_t inputs_used;
     uint32_t call_count, next_grain;
