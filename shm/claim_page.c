@@ -6,13 +6,12 @@
 #include "shm/crash_point.h"
 
 /* The row word: g in bits 0..27, d in 28..60, state in 61..63. FREE is 0 as a whole. */
-#define ROW_NUMBER_SHIFT DISPATCH_GRAIN_BITS
-#define ROW_STATE_SHIFT (DISPATCH_GRAIN_BITS + DISPATCH_NUMBER_BITS)
+#define ROW_STATE_SHIFT DISPATCH_NAME_BITS
 static_assert(ROW_STATE_SHIFT == 61, "g, d and three bits of state fill the word");
 
 static uint64_t row_word(enum claim_state state, uint32_t grain, uint64_t number)
 {
-    return (uint64_t)state << ROW_STATE_SHIFT | number << ROW_NUMBER_SHIFT | grain;
+    return (uint64_t)state << ROW_STATE_SHIFT | dispatch_name(grain, number);
 }
 
 static enum claim_state row_state(uint64_t word)
@@ -21,16 +20,6 @@ static enum claim_state row_state(uint64_t word)
     if (state > CLAIM_RECALLED || (state == CLAIM_FREE && word != 0))
         return CLAIM_DAMAGED;
     return (enum claim_state)state;
-}
-
-static uint32_t row_grain(uint64_t word)
-{
-    return (uint32_t)(word & (DISPATCH_GRAINS_MAX - 1));
-}
-
-static uint64_t row_number(uint64_t word)
-{
-    return word >> ROW_NUMBER_SHIFT & DISPATCH_NUMBER_MASK;
 }
 
 uint32_t claim_page_find_free(const struct claim_page *page, uint32_t from)
@@ -99,8 +88,8 @@ struct claim_row claim_page_read(const struct claim_page *page, uint32_t row)
     const struct claim_row_shared *shared = &page->rows[row];
     uint64_t word = load_acquire_u64(&shared->word);
     read.state = row_state(word);
-    read.grain = row_grain(word);
-    read.number = row_number(word);
+    read.grain = dispatch_name_grain(word);
+    read.number = dispatch_name_number(word);
     read.blocked = load_acquire_u32(&shared->blocked) != 0;
     read.since_ns = load_relaxed_u64(&shared->since_ns);
     read.emitted = load_relaxed_u32(&shared->emitted);
@@ -109,7 +98,7 @@ struct claim_row claim_page_read(const struct claim_page *page, uint32_t row)
 
 uint32_t claim_page_find(const struct claim_page *page, uint32_t grain, uint64_t number)
 {
-    uint64_t named = row_word(CLAIM_FREE, grain, number);
+    uint64_t named = dispatch_name(grain, number);
     uint64_t mask = (UINT64_C(1) << ROW_STATE_SHIFT) - 1;
     for (uint32_t row = 0; row < page->row_count; row++) {
         uint64_t word = load_acquire_u64(&page->rows[row].word);
@@ -135,7 +124,7 @@ static enum claim_state take_back(const struct claim_page *page, uint32_t row, u
     enum claim_state state = row_state(found);
     if (state == CLAIM_DAMAGED || state == CLAIM_FREE)
         return state;
-    return row_grain(found) == grain && row_number(found) == number ? state : CLAIM_FREE;
+    return dispatch_name_grain(found) == grain && dispatch_name_number(found) == number ? state : CLAIM_FREE;
 }
 
 enum claim_state claim_page_cancel(const struct claim_page *page, uint32_t row, uint32_t grain, uint64_t number)

@@ -261,7 +261,7 @@ static bool others_make_sense(const struct completion *record, uint64_t others)
     if (record->value_count % (others + 1) != 0 || (rows && record->child_count != 0))
         return false;
     for (uint32_t at = 0; rows && at < others; at++)
-        if (record->others[at] >> (DISPATCH_GRAIN_BITS + DISPATCH_NUMBER_BITS) != 0)
+        if (record->others[at] >> DISPATCH_NAME_BITS != 0)
             return false;
     return true;
 }

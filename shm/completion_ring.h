@@ -4,11 +4,11 @@
  *
  * Every claim ends with exactly one of ANSWER, FAIL, RAISED, RELEASED or DAMAGED for its (grain, number), also a
  * cancelled or recalled one; before it any number of CHILD records of that claim may come. A whole batch is committed
- * at once. Children of one row that are there together share a record, and so do the answers of rows that ran as one
- * batch: what a record costs on both sides is most of what a short answer costs. The reader copies a record out before
- * it checks it (a checksum against stray writes, lengths, kinds, counts against the length, text termination is not
- * needed) and calls nothing in it true: grain, number, segments and offsets are for the shard to check against what it
- * knows.
+ * at once, if the ring has room. Children of one row that are there together share a record, and so do the answers of
+ * rows that ran as one batch: what a record costs on both sides is most of what a short answer costs. The reader copies
+ * a record out before it checks it (a checksum against stray writes, lengths, kinds, counts against the length, text
+ * termination is not needed) and calls nothing in it true: grain, number, segments and offsets are for the shard to
+ * check against what it knows.
  */
 #ifndef SHM_COMPLETION_RING_H
 #define SHM_COMPLETION_RING_H
@@ -76,21 +76,10 @@ struct completion {
     uint32_t row_count; /* of an ANSWER as read; 1 of others. Several are written by completion_write_rows */
     uint32_t value_count;
     uint32_t text_length_bytes;
-    const uint64_t *others; /* names (completion_name) of the rows after the first */
+    const uint64_t *others; /* names (dispatch_name) of the rows after the first */
     const struct value_ref *values;
     const char *text;
 };
-
-/* Grain and number of a dispatch in one word. */
-static inline uint64_t completion_name(uint32_t grain, uint64_t number)
-{
-    return number << DISPATCH_GRAIN_BITS | grain;
-}
-
-static inline uint32_t completion_grain(uint64_t name)
-{
-    return (uint32_t)(name & (DISPATCH_GRAINS_MAX - 1));
-}
 
 /* Rows of an answer, each as an answer of its own: the first, and row `at` from the one before it. */
 static inline struct completion completion_first_row(const struct completion *record)
@@ -103,8 +92,8 @@ static inline struct completion completion_first_row(const struct completion *re
 
 static inline void completion_next_row(const struct completion *record, struct completion *row, uint32_t at)
 {
-    row->grain = completion_grain(record->others[at - 1]);
-    row->number = record->others[at - 1] >> DISPATCH_GRAIN_BITS;
+    row->grain = dispatch_name_grain(record->others[at - 1]);
+    row->number = dispatch_name_number(record->others[at - 1]);
     row->closed = row->rows_run = 0;
     row->values += row->value_count;
 }

@@ -94,6 +94,24 @@ static inline uint64_t dispatch_next_number(uint64_t number)
     return (number + 1) & DISPATCH_NUMBER_MASK;
 }
 
+/* Grain and number of a dispatch in one word, whose upper bits are free for others. */
+#define DISPATCH_NAME_BITS (DISPATCH_GRAIN_BITS + DISPATCH_NUMBER_BITS)
+
+static inline uint64_t dispatch_name(uint32_t grain, uint64_t number)
+{
+    return number << DISPATCH_GRAIN_BITS | grain;
+}
+
+static inline uint32_t dispatch_name_grain(uint64_t name)
+{
+    return (uint32_t)(name & (DISPATCH_GRAINS_MAX - 1));
+}
+
+static inline uint64_t dispatch_name_number(uint64_t name)
+{
+    return name >> DISPATCH_GRAIN_BITS & DISPATCH_NUMBER_MASK;
+}
+
 static inline uint64_t dispatch_table_bytes(uint32_t capacity)
 {
     return (uint64_t)capacity * sizeof(struct dispatch);

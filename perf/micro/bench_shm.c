@@ -92,51 +92,24 @@ static void push_and_claim(struct bench *bench)
 BENCH("ready_ring/push_and_claim", push_and_claim, 1, 8, 32, 128)
 
 /* A batch of ANSWER records with two values each: write, commit, read and check, release. */
-static void record_there_and_back(struct bench *bench)
-{
-    struct scene scene;
-    struct value_ref values[2] = {{.kind = 4, .segment = 1, .length = 100}, {.kind = 4, .segment = 1, .length = 100}};
-    struct completion record = {.kind = COMPLETION_ANSWER, .grain = 5, .value_count = 2, .values = values}, read;
-    int64_t rows = bench_argument(bench);
-    if (!open_scene(&scene)) {
-        bench_fail(bench, "no shared memory");
-        return;
-    }
-    while (bench_next(bench)) {
-        for (int64_t i = 0; i < rows; i++) {
-            if (completion_write(&scene.writer, &record))
-                bench_fail(bench, "no room");
-        }
-        spsc_commit(&scene.writer);
-        int64_t count = 0;
-        while (completion_read(&scene.reader, &read) == 0)
-            count++;
-        spsc_release(&scene.reader.ring);
-        if (count != rows)
-            bench_fail(bench, "records are missing");
-    }
-    bench_count_items(bench, bench_iterations(bench) * rows);
-    close_scene(&scene);
-}
-BENCH("completion_ring/there_and_back", record_there_and_back, 1, 8, 32, 128)
-
-/* The same rows in one record. */
-static void rows_there_and_back(struct bench *bench)
+/* Answers, so many of them to a record. */
+static void answers_there_and_back(struct bench *bench, uint32_t rows, uint32_t together)
 {
     struct scene scene;
     struct value_ref values[2] = {{.kind = 4, .segment = 1, .length = 100}, {.kind = 4, .segment = 1, .length = 100}};
     struct completion record = {.kind = COMPLETION_ANSWER, .grain = 5, .value_count = 2}, read;
     struct completion_part parts[COMPLETION_TOGETHER_MAX];
-    uint32_t rows = (uint32_t)bench_argument(bench);
-    for (uint32_t at = 0; at < rows; at++)
-        parts[at] = (struct completion_part){completion_name(5 + at, 0), values};
+    for (uint32_t at = 0; at < together; at++)
+        parts[at] = (struct completion_part){dispatch_name(5 + at, 0), values};
     if (!open_scene(&scene)) {
         bench_fail(bench, "no shared memory");
         return;
     }
     while (bench_next(bench)) {
-        if (completion_write_rows(&scene.writer, &record, parts, rows))
-            bench_fail(bench, "no room");
+        for (uint32_t at = 0; at < rows; at += together) {
+            if (completion_write_rows(&scene.writer, &record, parts, together))
+                bench_fail(bench, "no room");
+        }
         spsc_commit(&scene.writer);
         uint32_t count = 0;
         while (completion_read(&scene.reader, &read) == 0)
@@ -147,6 +120,18 @@ static void rows_there_and_back(struct bench *bench)
     }
     bench_count_items(bench, bench_iterations(bench) * rows);
     close_scene(&scene);
+}
+
+static void record_there_and_back(struct bench *bench)
+{
+    answers_there_and_back(bench, (uint32_t)bench_argument(bench), 1);
+}
+BENCH("completion_ring/there_and_back", record_there_and_back, 1, 8, 32, 128)
+
+static void rows_there_and_back(struct bench *bench)
+{
+    uint32_t rows = (uint32_t)bench_argument(bench);
+    answers_there_and_back(bench, rows, rows);
 }
 BENCH("completion_ring/rows_there_and_back", rows_there_and_back, 8, 32)
 

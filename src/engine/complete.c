@@ -289,7 +289,7 @@ static void take_answer(struct shard *shard, uint32_t worker, struct slot *slot,
         turn_over(shard, grain, result == 0);
 }
 
-/* One child for every expansion of the Call that takes any of its values, of which there are `count`. */
+/* One child for every expansion of the Call that takes any of its values. */
 static void make_child(struct shard *shard, uint32_t worker, const struct slot *slot, uint32_t ordinal,
                        const struct value_ref *values, uint32_t value_count)
 {
@@ -570,12 +570,12 @@ static void take_rows(struct shard *shard, uint32_t worker, const struct complet
     uint32_t count = record->row_count;
     struct completion row = completion_first_row(record);
     for (uint32_t at = 1; at < SLOTS_AHEAD && at < count; at++)
-        slot_prefetch(shard, completion_grain(record->others[at - 1]));
+        slot_prefetch(shard, dispatch_name_grain(record->others[at - 1]));
     for (uint32_t at = 0; at < count; at++) {
         if (at + SLOTS_AHEAD < count)
-            slot_prefetch(shard, completion_grain(record->others[at + SLOTS_AHEAD - 1]));
+            slot_prefetch(shard, dispatch_name_grain(record->others[at + SLOTS_AHEAD - 1]));
         if (at + ROWS_AHEAD < count)
-            slot_prefetch_row(shard, completion_grain(record->others[at + ROWS_AHEAD - 1]));
+            slot_prefetch_row(shard, dispatch_name_grain(record->others[at + ROWS_AHEAD - 1]));
         if (at > 0)
             completion_next_row(record, &row, at);
         take_record(shard, worker, &row);

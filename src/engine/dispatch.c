@@ -232,7 +232,7 @@ static void describe_head(const struct shard *shard, const struct slot *slot, co
     dispatch->call = slot->grain.call;
     dispatch->attempt = row->attempt;
     if (!row->fresh_worker)
-        dispatch->home = hold_home(shard, row, dispatch->key, dispatch->parent_key);
+        dispatch->home = hold_home(shard, row);
     else
         dispatch->home = shard->links[row->home].retired ? DISPATCH_HOME_ANY : row->home;
     dispatch->input_count = call->input_count;

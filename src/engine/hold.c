@@ -5,22 +5,16 @@
 
 #include "engine/shard.h"
 
-static bool keeps_state(const struct shard *shard, uint32_t call)
+/* Under what key the operator keeps state for a row, or false when it keeps none: then nothing is fetched. */
+static bool state_key(const struct shard *shard, struct grain grain, uint64_t *ret_key)
 {
-    return (shard->plan->calls[call].op->flags & (SHEAF_OPERATOR_STATE_OF_ROW | SHEAF_OPERATOR_STATE_OF_PARENT)) != 0;
-}
-
-/* Under what key a Call's operator keeps state for a row, or false when it keeps none. */
-static bool state_key(const struct shard *shard, uint32_t call, uint64_t key, uint64_t parent_key, uint64_t *ret_key)
-{
-    uint32_t flags = shard->plan->calls[call].op->flags;
-    if (flags & SHEAF_OPERATOR_STATE_OF_ROW)
-        *ret_key = key;
-    else if (flags & SHEAF_OPERATOR_STATE_OF_PARENT && parent_key != 0)
-        *ret_key = parent_key;
-    else
-        return false;
-    return true;
+    const struct plan_call *call = &shard->plan->calls[grain.call];
+    *ret_key = 0;
+    if (call->op->flags & SHEAF_OPERATOR_STATE_OF_ROW)
+        *ret_key = lineage_entity_key(shard->lineage, call->domain, grain.entity);
+    else if (call->op->flags & SHEAF_OPERATOR_STATE_OF_PARENT)
+        *ret_key = lineage_parent_key(shard->lineage, call->domain, grain.entity);
+    return *ret_key != 0;
 }
 
 static uint64_t pair_key(const struct shard *shard, uint64_t key, uint32_t worker)
@@ -53,12 +47,8 @@ static uint32_t hold_new(struct shard *shard)
 bool hold_take(struct shard *shard, uint32_t worker, const struct slot *slot)
 {
     struct grain grain = slot->grain;
-    uint32_t domain = shard->plan->calls[grain.call].domain;
     uint64_t key;
-    if (!keeps_state(shard, grain.call)) /* its keys lie with its parent, which need not be fetched for nothing */
-        return false;
-    if (!state_key(shard, grain.call, lineage_entity_key(shard->lineage, domain, grain.entity),
-                   lineage_parent_key(shard->lineage, domain, grain.entity), &key))
+    if (!state_key(shard, grain, &key))
         return false;
     if (keymap_get(&shard->hold_of, pair_key(shard, key, worker)) != KEYMAP_NONE)
         return false;
@@ -158,13 +148,12 @@ int hold_open_lanes(struct shard *shard)
     return result;
 }
 
-uint32_t hold_home(const struct shard *shard, const struct sched_row *row, uint64_t key, uint64_t parent_key)
+uint32_t hold_home(const struct shard *shard, const struct sched_row *row)
 {
     uint64_t kept_under;
-    uint32_t call = row->grain.call;
-    if (has_lanes(shard, call))
+    if (has_lanes(shard, row->grain.call))
         return row->worker;
-    if (!state_key(shard, call, key, parent_key, &kept_under))
+    if (!state_key(shard, row->grain, &kept_under))
         return DISPATCH_HOME_ANY;
     uint32_t worker = keymap_get(&shard->home_of, kept_under);
     return worker == KEYMAP_NONE ? DISPATCH_HOME_ANY : worker;

@@ -500,7 +500,7 @@ void hold_drop_worker(struct shard *shard, uint32_t worker);
 /* Lanes (sched.h) for the Calls that keep state per parent; -ENOMEM. */
 int hold_open_lanes(struct shard *shard);
 /* The worker that a row is offered to first, or DISPATCH_HOME_ANY. */
-uint32_t hold_home(const struct shard *shard, const struct sched_row *row, uint64_t key, uint64_t parent_key);
+uint32_t hold_home(const struct shard *shard, const struct sched_row *row);
 
 /* ---- integrity.c ---- */
 /* Whether the inputs of a live slot are what their producers answered; if not, its root is begun anew. */

@@ -177,6 +177,7 @@ static void *supervisor_thread(void *argument)
     while (!atomic_load_explicit(&supervisor->stopping, memory_order_acquire)) {
         uint64_t now_ns = clock_now_ns();
         if (now_ns >= next_tick_ns) {
+            /* So are the first: everything becomes real then. */
             watch_tick(run, supervisor->processes, tick < thorough_ticks || tick % thorough_ticks == 0);
             tick++;
             next_tick_ns = now_ns + (uint64_t)period_ms * 1000000;

@@ -299,9 +299,9 @@ static bool has_gone_on(const struct sheaf_run *run, uint32_t worker, struct pro
     return process->rows_run != before;
 }
 
-static void look_at_ready(struct sheaf_run *run, uint32_t worker, struct process *process, bool thorough)
+static void look_at_ready(struct sheaf_run *run, uint32_t worker, struct process *process, uint64_t now_ns,
+                          bool thorough)
 {
-    uint64_t now_ns = clock_now_ns();
     if (thorough || process->bytes == 0 || process->bytes > run->budget.heap_bytes / NEAR_PART)
         process->bytes = private_bytes(process->child.pid, &process->child.statm);
     if (thorough && !process->killed)
@@ -329,7 +329,7 @@ void watch_tick(struct sheaf_run *run, struct process *processes, bool thorough)
             check_start(run, worker, process, now_ns);
         if (process->phase != PHASE_READY)
             continue;
-        look_at_ready(run, worker, process, thorough);
+        look_at_ready(run, worker, process, now_ns, thorough);
         resident += process->bytes;
     }
     if (thorough)

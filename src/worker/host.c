@@ -258,10 +258,11 @@ static void expect_next(const struct worker_row *row)
 {
     enum { ROWS_AHEAD = 4 };
     const struct sheaf_worker *worker = row->worker;
-    uint32_t at = (uint32_t)(row - worker->rows), end = at + ROWS_AHEAD + 1;
     if (!row->call->batch)
         return;
-    for (at = row == worker->batch.rows[0] ? at + 1 : at + ROWS_AHEAD; at < end && at < worker->row_limit; at++)
+    bool first = row == worker->batch.rows[0]; /* nobody has asked for those behind it */
+    uint32_t at = (uint32_t)(row - worker->rows), last = at + ROWS_AHEAD;
+    for (at = first ? at + 1 : last; at <= last && at < worker->row_limit; at++)
         row_prefetch(worker, at);
 }
 

@@ -519,14 +519,19 @@ static const char *cause(const char *message)
     return message != NULL && message[0] != '\0' ? message : "the operator raised and gave no cause";
 }
 
-/* Whether its inputs were not fit to be read, or have become so since it started. */
-static bool is_unfit(struct worker_row *row)
+/* It ran, and on what it was to run on. */
+static bool is_fit(const struct worker_row *row)
+{
+    return row->phase != ROW_CLAIMED && !row->damaged && !row->spoiled;
+}
+
+/* Its inputs may have become unfit to be read since it started. */
+static void check_again(struct worker_row *row)
 {
     bool ran = !row->damaged && !row->spoiled;
     row_check_inputs(row);
     if (ran && row->spoiled)
         note_state(row); /* the operator may keep what it made of them */
-    return row->damaged || row->spoiled;
 }
 
 static void write_unfit(struct worker_row *row)
@@ -537,24 +542,32 @@ static void write_unfit(struct worker_row *row)
         write_raised(row, 1, SHEAF_CLASS_CONTRACT, row->text);
 }
 
+/* Its end. `raised`: what it ran in raised, and why; `yields`: without an answer it goes back. */
+static void write_end(struct worker_row *row, bool yields, uint32_t rows_run, enum sheaf_class class_id,
+                      const char *raised)
+{
+    if (row->phase == ROW_CLAIMED)
+        write_released(row);
+    else if (!is_fit(row))
+        write_unfit(row);
+    else if (yields && row->end != ROW_ANSWERED)
+        write_released(row);
+    else if (raised != NULL)
+        write_raised(row, rows_run, class_id, raised);
+    else
+        write_own_end(row);
+}
+
 void row_finish(struct worker_row *row, int status, const char *message)
 {
     struct sheaf_worker *worker = row->worker;
     assert(row->phase != ROW_FREE);
     row->ended_ns = now_ns();
-    if (row->phase == ROW_CLAIMED) {
-        write_released(row);
-    } else if (is_unfit(row)) {
-        write_unfit(row);
-    } else {
+    if (row->phase != ROW_CLAIMED)
+        check_again(row);
+    if (is_fit(row))
         note_state(row);
-        if (gives_way(row))
-            write_released(row);
-        else if (status < 0 && !row->breach)
-            write_raised(row, 1, SHEAF_CLASS_OPERATOR, cause(message));
-        else
-            write_own_end(row);
-    }
+    write_end(row, gives_way(row), 1, SHEAF_CLASS_OPERATOR, status < 0 && !row->breach ? cause(message) : NULL);
     drop_leftovers(row);
     uint64_t at_ns = now_ns();
     record_commit(worker, row->shard); /* C6 */
@@ -564,14 +577,14 @@ void row_finish(struct worker_row *row, int status, const char *message)
 }
 
 /* A batch in which a row stayed open, or got a wrong number of values, raised as a whole: nobody knows whose fault it
- * is. With one row it is known. */
-static bool breaks_batch(struct worker_row **rows, uint32_t count, const char **ret_text)
+ * is. With one row it is known. Returns what was wrong, or NULL. */
+static const char *breach_of_batch(struct worker_row **rows, uint32_t count)
 {
     uint32_t run = 0;
     const char *text = NULL;
     for (uint32_t at = 0; at < count; at++) {
         struct worker_row *row = rows[at];
-        if (row->phase != ROW_RUNNING || row->damaged || row->spoiled)
+        if (!is_fit(row))
             continue;
         run++;
         if (row->breach_of_columns)
@@ -579,8 +592,7 @@ static bool breaks_batch(struct worker_row **rows, uint32_t count, const char **
         else if (row->end == ROW_OPEN && !row->unwanted && !row->breach && text == NULL)
             text = "the batch operator left rows without an answer";
     }
-    *ret_text = text;
-    return text != NULL && run > 1;
+    return run > 1 ? text : NULL;
 }
 
 /* Rows of one batch ran from its first start to its one end. The first of them tells of the batch. Returns how many
@@ -596,10 +608,10 @@ static uint32_t time_batch(struct worker_row **rows, uint32_t count, enum batch_
     for (uint32_t at = 0; at < count; at++) {
         if (rows[at]->phase != ROW_RUNNING)
             continue;
-        run += !rows[at]->damaged && !rows[at]->spoiled;
+        run += is_fit(rows[at]);
         rows[at]->started_ns = started_ns;
         rows[at]->ended_ns = ended_ns;
-        if (first == NULL && !rows[at]->damaged && !rows[at]->spoiled)
+        if (first == NULL && is_fit(rows[at]))
             first = rows[at];
     }
     if (first != NULL) {
@@ -653,44 +665,17 @@ static void share(struct together *together, struct worker_row **row)
     if (together->count == 0)
         together->rows = row;
     together->parts[together->count++] =
-        (struct completion_part){completion_name(dispatch->grain, dispatch->number), (*row)->outputs};
-}
-
-static bool is_fit(const struct worker_row *row)
-{
-    return row->phase != ROW_CLAIMED && !row->damaged && !row->spoiled;
-}
-
-/* Its end as one of a batch that raised, where `raised` says why, or did not. */
-static void write_end(struct worker_row *row, bool yields, uint32_t rows_run, enum sheaf_class class_id,
-                      const char *raised)
-{
-    if (row->phase == ROW_CLAIMED)
-        write_released(row);
-    else if (!is_fit(row))
-        write_unfit(row);
-    else if (yields && row->end != ROW_ANSWERED)
-        write_released(row);
-    else if (raised != NULL)
-        write_raised(row, rows_run, class_id, raised);
-    else
-        write_own_end(row);
+        (struct completion_part){dispatch_name(dispatch->grain, dispatch->number), (*row)->outputs};
 }
 
 void rows_finish_batch(struct sheaf_worker *worker, struct worker_row **rows, uint32_t count, int status,
                        const char *message)
 {
-    const char *raised = NULL;
-    enum sheaf_class class_id = SHEAF_CLASS_CONTRACT;
     bool yields = false;
     for (uint32_t at = 0; at < count; at++)
-        (void)is_unfit(rows[at]);
-    if (status < 0) {
-        raised = cause(message);
-        class_id = SHEAF_CLASS_OPERATOR;
-    } else if (!breaks_batch(rows, count, &raised)) {
-        raised = NULL;
-    }
+        check_again(rows[at]);
+    const char *raised = status < 0 ? cause(message) : breach_of_batch(rows, count);
+    enum sheaf_class class_id = status < 0 ? SHEAF_CLASS_OPERATOR : SHEAF_CLASS_CONTRACT;
     uint32_t rows_run = time_batch(rows, count, worker->batch.closed);
     for (uint32_t at = 0; at < count; at++)
         yields |= gives_way(rows[at]);

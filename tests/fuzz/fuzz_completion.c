@@ -67,7 +67,7 @@ static int write_again(struct spsc_writer *writer, const struct completion *reco
     for (uint32_t at = 0; at < record->row_count; at++) {
         if (at > 0)
             completion_next_row(record, &row, at);
-        parts[at] = (struct completion_part){completion_name(row.grain, row.number), row.values};
+        parts[at] = (struct completion_part){dispatch_name(row.grain, row.number), row.values};
     }
     shared.value_count = row.value_count;
     return completion_write_rows(writer, &shared, parts, record->row_count);

@@ -56,11 +56,10 @@ static void answer_by_hand(const struct claim_row *row, int64_t answer)
                                  {.kind = SHEAF_I64, .segment = VALUE_INLINE, .offset = (uint64_t)answer + 1},
                                  {.kind = SHEAF_BYTES, .segment = 1, .length = 1 << 20},
                                  {.kind = SHEAF_BYTES, .segment = UINT16_MAX, .offset = UINT32_MAX, .length = 1}};
-    const struct completion_part parts[] = {
-        {completion_name(row->grain, row->number), &values[0]},
-        {completion_name(row->grain, row->number), &values[1]},
-        {completion_name(row->grain, dispatch_next_number(row->number)), &values[2]},
-        {completion_name(DISPATCH_GRAINS_MAX - 1, 1), &values[3]}};
+    const struct completion_part parts[] = {{dispatch_name(row->grain, row->number), &values[0]},
+                                            {dispatch_name(row->grain, row->number), &values[1]},
+                                            {dispatch_name(row->grain, dispatch_next_number(row->number)), &values[2]},
+                                            {dispatch_name(DISPATCH_GRAINS_MAX - 1, 1), &values[3]}};
     struct completion record = {
         .kind = COMPLETION_ANSWER, .grain = row->grain, .number = row->number, .value_count = 1, .values = values};
     for (uint32_t shard = 0; shard < lane.shape.shard_count; shard++) {

@@ -248,7 +248,7 @@ static void records_are_shared(void **state)
     struct completion_part parts[ROWS];
     for (uint32_t at = 0; at < ROWS; at++) {
         values[at] = (struct value_ref){.kind = SHEAF_I64, .offset = 100 + at};
-        parts[at] = (struct completion_part){completion_name(DISPATCH_GRAINS_MAX - 1 - at, DISPATCH_NUMBER_MASK - at),
+        parts[at] = (struct completion_part){dispatch_name(DISPATCH_GRAINS_MAX - 1 - at, DISPATCH_NUMBER_MASK - at),
                                              &values[at]};
     }
     struct completion shared = {.kind = COMPLETION_ANSWER,
@@ -421,7 +421,7 @@ static void crooked_records_are_refused(void **state)
 static void crooked_rows_are_refused(void **state)
 {
     enum { OTHERS = 55, CHILD_COUNT = 49 }; /* bits of the fields */
-    const uint64_t name = completion_name(7, 9);
+    const uint64_t name = dispatch_name(7, 9);
     const struct {
         uint64_t words[5]; /* named, grain, then fields and names */
         uint32_t count;

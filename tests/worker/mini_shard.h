@@ -25,7 +25,7 @@ struct mini_call {
     uint32_t flags, batch_rows, widest_failure;
     uint32_t output_count;
     sheaf_kind output_kinds[4];
-    uint64_t group_outputs, unexpanded; /* of these nobody expands the last */
+    uint64_t group_outputs, unexpanded; /* `unexpanded`: which of the groups nobody expands */
     uint32_t slots;
 };
 
