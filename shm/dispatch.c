@@ -8,9 +8,11 @@
 
 #define HEAD_BYTES ((uint32_t)offsetof(struct dispatch, coordinate))
 
-/* Whole words, for those who peek; whoever relies on them reads after C1, which P2's release orders after this. */
-static uint64_t *put_words(uint64_t *slot, const void *part, uint32_t part_bytes)
+/* Whole words, for those who peek; whoever relies on them reads after C1, which P2's release orders after this. The
+ * loop is written out by the compiler: it would cost more than the words. */
+static inline __attribute__((always_inline)) uint64_t *put_words(uint64_t *slot, const void *part, uint32_t part_bytes)
 {
+#pragma GCC unroll 16
     for (uint32_t at = 0; at < part_bytes; at += sizeof(uint64_t)) {
         uint64_t word;
         memcpy(&word, (const char *)part + at, sizeof(word));
@@ -27,8 +29,10 @@ void dispatch_write(const struct dispatch_table *table, const struct dispatch *d
         put_words(slot, &dispatch->overflow, sizeof(dispatch->overflow));
     } else {
         assert(dispatch->input_count <= DISPATCH_INPUTS_INLINE && dispatch->depth <= DISPATCH_DEPTH_INLINE);
-        slot = put_words(slot, dispatch->inputs, dispatch->input_count * (uint32_t)sizeof(*dispatch->inputs));
-        put_words(slot, dispatch->coordinate, dispatch->depth * (uint32_t)sizeof(*dispatch->coordinate));
+        for (uint32_t input = 0; input < dispatch->input_count; input++)
+            slot = put_words(slot, &dispatch->inputs[input], sizeof(*dispatch->inputs));
+        for (uint32_t level = 0; level < dispatch->depth; level++)
+            slot = put_words(slot, &dispatch->coordinate[level], sizeof(*dispatch->coordinate));
     }
     SHEAF_CRASH_POINT("dispatch.written");
 }

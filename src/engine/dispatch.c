@@ -143,8 +143,7 @@ void slot_release_keeping_hold(struct shard *shard, struct slot *slot)
     reserve_end(shard, &(struct reservation){slot->reserved_bytes, slot->reserved_alone});
     /* A Grain that is pushed again while an unwanted claim of it lives has a newer slot: leave that one known. */
     uint32_t index = (uint32_t)(slot - shard->slots);
-    if (sched_claim(shard->sched, slot->grain) == 1 + index)
-        sched_set_claim(shard->sched, slot->grain, 0);
+    sched_claim_over(shard->sched, slot->grain, 1 + index);
     slot->live = false;
     slot->next_free = shard->free_slot;
     shard->free_slot = index;
@@ -270,12 +269,17 @@ static int describe(struct shard *shard, struct slot *slot, const struct sched_r
 
 /* ---- offering ---- */
 
+static enum board_ring ring_for(enum sched_queue queue)
+{
+    static const enum board_ring rings[] = {
+        [SCHED_RETRY] = BOARD_RETRY, [SCHED_READY] = BOARD_READY, [SCHED_ISOLATION] = BOARD_ISOLATION};
+    return rings[queue];
+}
+
 /* Offers one row; `single`: an isolation batch that is this row alone. 0; -EAGAIN: no room, the row went back to the
  * front of its queue; else the run cannot go on. */
 static int offer(struct shard *shard, const struct sched_row *row, bool single)
 {
-    static const enum board_ring ring_of_queue[] = {
-        [SCHED_RETRY] = BOARD_RETRY, [SCHED_READY] = BOARD_READY, [SCHED_ISOLATION] = BOARD_ISOLATION};
     struct reservation reserved;
     uint64_t bytes = reserve_estimate(shard, row->grain);
     if (bytes > shard->run->budget.largest_bytes) {
@@ -300,7 +304,7 @@ static int offer(struct shard *shard, const struct sched_row *row, bool single)
     batching_row_offered(shard, slot);
     struct call_counts *counts = &shard->counts[row->grain.call];
     counts->full_ring = 0;
-    slot->ring = ring_of_queue[row->queue];
+    slot->ring = ring_for(row->queue);
     slot->batch = row->batch;
     slot->single = single;
     slot->alone = shard->alone == ALONE_MINE;
@@ -331,12 +335,6 @@ static bool next_row(struct shard *shard, uint32_t call, uint64_t now_us, struct
                                       : sched_next(shard->sched, call, now_us, ret_row);
 }
 
-static void show_call(struct shard *shard, uint32_t call)
-{
-    for (uint32_t ring = 0; ring < BOARD_RINGS; ring++)
-        ready_ring_show(ring_of(shard, call, (enum board_ring)ring));
-}
-
 /* An isolation batch is shown as a whole: a worker that is awake would take part of it for all of it. */
 static uint32_t offer_call(struct shard *shard, uint32_t call, uint64_t now_us)
 {
@@ -363,9 +361,10 @@ static uint32_t offer_call(struct shard *shard, uint32_t call, uint64_t now_us)
         offered++;
         in_batch = row.queue == SCHED_ISOLATION && row.batch_left > 0;
         if (!in_batch)
-            show_call(shard, call);
+            ready_ring_show(ring_of(shard, call, ring_for(row.queue)));
     }
-    show_call(shard, call); /* of a batch that found no room for all of it */
+    if (in_batch) /* it found no room for all of it */
+        ready_ring_show(ring_of(shard, call, BOARD_ISOLATION));
     return offered;
 }
 

@@ -84,8 +84,9 @@ static uint32_t rows_waiting(const struct lane *lane)
 
 static void move_over(struct sched *sched, uint32_t call, uint32_t entity, uint32_t lane)
 {
-    row_remove(sched, call, entity);
-    row_at(sched, call, entity)->lane = (uint16_t)lane;
+    struct row *row = row_at(sched, call, entity);
+    row_remove(sched, call, row);
+    row->lane = (uint16_t)lane;
     row_prepend(sched, call, entity, ROW_ASIDE); /* taken from the end: the order stays */
 }
 

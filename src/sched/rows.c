@@ -10,13 +10,20 @@ static size_t block_bytes(uint32_t block)
     return ((size_t)ROWS_FIRST_BLOCK << block) * sizeof(struct row);
 }
 
+/* From where row 0 would be to the first row of the block. */
+static uintptr_t block_offset(uint32_t block)
+{
+    return block_bytes(block) - block_bytes(0);
+}
+
 bool rows_make_block(struct sched *sched, uint32_t call, uint32_t block)
 {
-    struct call_queues *queues = &sched->calls[call];
-    queues->blocks[block] = sched->memory.allocate(sched->memory.cookie, block_bytes(block));
-    if (queues->blocks[block])
-        memset(queues->blocks[block], 0, block_bytes(block));
-    return queues->blocks[block] != NULL;
+    void *rows = sched->memory.allocate(sched->memory.cookie, block_bytes(block));
+    if (!rows)
+        return false;
+    memset(rows, 0, block_bytes(block));
+    sched->calls[call].blocks[block] = (uintptr_t)rows - block_offset(block);
+    return true;
 }
 
 static struct row_list *list_of(struct sched *sched, uint32_t call, const struct row *row)
@@ -103,9 +110,8 @@ void row_prepend(struct sched *sched, uint32_t call, uint32_t entity, enum row_p
     list->count++;
 }
 
-void row_remove(struct sched *sched, uint32_t call, uint32_t entity)
+void row_remove(struct sched *sched, uint32_t call, struct row *row)
 {
-    struct row *row = row_at(sched, call, entity);
     struct row_list *list = list_of(sched, call, row);
     assert(list && list->count > 0);
     if (row->previous == NOBODY)
@@ -123,7 +129,7 @@ void row_remove(struct sched *sched, uint32_t call, uint32_t entity)
 
 void row_move_up(struct sched *sched, uint32_t call, uint32_t entity)
 {
-    row_remove(sched, call, entity);
+    row_remove(sched, call, row_at(sched, call, entity));
     row_append(sched, call, entity, ROW_READY);
 }
 
@@ -176,7 +182,8 @@ void sched_destroy(struct sched *sched)
         lanes_close(sched, i);
         for (uint32_t block = 0; block < 27; block++)
             if (sched->calls[i].blocks[block])
-                memory.release(memory.cookie, sched->calls[i].blocks[block], block_bytes(block));
+                memory.release(memory.cookie, (void *)(sched->calls[i].blocks[block] + block_offset(block)),
+                               block_bytes(block));
     }
     memory.release(memory.cookie, sched->calls, (sched->plan->call_count + 1) * sizeof(*sched->calls));
     memory.release(memory.cookie, sched, sizeof(*sched));

@@ -48,7 +48,7 @@ struct lane {
 };
 
 struct call_queues {
-    uint8_t *blocks[27];
+    uintptr_t blocks[27]; /* of each the address that row 0 would have if it lay before them; 0: not there yet */
     struct row_list retry, isolation;
     struct lane *lanes;
     uint32_t lane_count, first_worker; /* lane i is for worker first_worker + i */
@@ -94,11 +94,10 @@ bool rows_make_block(struct sched *sched, uint32_t call, uint32_t block);
 static inline struct row *row_at(struct sched *sched, uint32_t call, uint32_t entity)
 {
     uint32_t block = 25u - (uint32_t)__builtin_clz(entity + ROWS_FIRST_BLOCK);
-    uint8_t *const *of_block = &sched->calls[call].blocks[block];
+    const uintptr_t *of_block = &sched->calls[call].blocks[block];
     if (__builtin_expect(!*of_block, 0) && !rows_make_block(sched, call, block))
         return NULL;
-    struct row *rows = (struct row *)(void *)*of_block;
-    return &rows[entity + ROWS_FIRST_BLOCK - (ROWS_FIRST_BLOCK << block)];
+    return (struct row *)(*of_block + (uintptr_t)entity * sizeof(struct row));
 }
 static inline void row_reset(struct row *row)
 {
@@ -110,7 +109,7 @@ void row_out(struct sched *sched, uint32_t call, struct row *row);
 void row_in(struct sched *sched, uint32_t call, struct row *row);
 void row_append(struct sched *sched, uint32_t call, uint32_t entity, enum row_place place);
 void row_prepend(struct sched *sched, uint32_t call, uint32_t entity, enum row_place place);
-void row_remove(struct sched *sched, uint32_t call, uint32_t entity);
+void row_remove(struct sched *sched, uint32_t call, struct row *row);
 /* A row that is aside becomes READY. */
 void row_move_up(struct sched *sched, uint32_t call, uint32_t entity);
 

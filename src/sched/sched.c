@@ -45,10 +45,11 @@ static void take(struct sched *sched, uint32_t call, uint32_t entity, enum sched
     struct row *row = row_at(sched, call, entity);
     struct call_queues *queues = &sched->calls[call];
     uint32_t follower = row->next;
-    row_remove(sched, call, entity);
+    row_remove(sched, call, row);
     row_out(sched, call, row);
-    if (follower != NOBODY && row_at(sched, call, follower)->next != NOBODY)
-        __builtin_prefetch(row_at(sched, call, row_at(sched, call, follower)->next), 1);
+    uint32_t second = follower == NOBODY ? NOBODY : row_at(sched, call, follower)->next;
+    if (second != NOBODY)
+        __builtin_prefetch(row_at(sched, call, second), 1);
     sched->bulk.taken_since += queue == SCHED_READY;
     if (row->root && queues->lane_count > 1)
         sched->bulk.roots[row->root - 1].begun = true;
@@ -145,7 +146,7 @@ bool sched_cancel(struct sched *sched, struct grain grain)
     }
     if (row->place == ROW_ISOLATION && row->batch == queues->batch_open && --queues->batch_left == 0)
         queues->batch_open = 0;
-    row_remove(sched, grain.call, grain.entity);
+    row_remove(sched, grain.call, row);
     *row = (struct row){0};
     return true;
 }
@@ -191,6 +192,13 @@ uint32_t sched_attempt(const struct sched *sched, struct grain grain)
 void sched_set_claim(struct sched *sched, struct grain grain, uint32_t claim)
 {
     row_at(sched, grain.call, grain.entity)->claim = claim;
+}
+
+void sched_claim_over(struct sched *sched, struct grain grain, uint32_t claim)
+{
+    struct row *row = row_at(sched, grain.call, grain.entity);
+    if (row->claim == claim)
+        row->claim = 0;
 }
 
 uint32_t sched_claim(const struct sched *sched, struct grain grain)

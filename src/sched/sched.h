@@ -150,8 +150,9 @@ void sched_isolate(struct sched *sched, uint32_t call, const uint32_t *entities,
 /* Charged attempts of a row so far. */
 uint32_t sched_attempt(const struct sched *sched, struct grain grain);
 /* A number of the caller's beside a row that was READY: which claim it has now. 0 until it is set; forgotten when the
- * row is done or cancelled. */
+ * row is done or cancelled, or when the claim is over before a newer one was set. */
 void sched_set_claim(struct sched *sched, struct grain grain, uint32_t claim);
+void sched_claim_over(struct sched *sched, struct grain grain, uint32_t claim);
 uint32_t sched_claim(const struct sched *sched, struct grain grain);
 /* Its row will be looked at soon: it is fetched into the cache. Any Grain that was ever READY. */
 void sched_prefetch(const struct sched *sched, struct grain grain);
