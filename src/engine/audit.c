@@ -2,8 +2,8 @@
 /*
  * The engine's own record of the rows that are out, so that no worker can keep one for ever by what it writes into
  * memory that it can write. A worker's claim page says which rows it has, since when, and whether they wait; all of
- * that may be forged. So a few times a deadline each shard looks where its rows are and keeps, by its own clock, since
- * when each is there. Honest workers pass unnoticed: the supervisor ends them by their pages long before these bounds.
+ * that may be forged. So a few times a deadline, as the supervisor does, each shard looks where its rows are and keeps,
+ * by its own clock, since when each is there. Honest workers pass unnoticed: the supervisor ends them by their pages long before these bounds.
  *
  *   a row that is in no slot, in no page and, after a drain, in no ring   the Pool's rings are made anew (rebuild.c)
  *   a row that two pages name                                             the same
@@ -360,7 +360,7 @@ uint64_t audit_period_ns(const struct sheaf_run *run)
     const char *forced = getenv("SHEAF_AUDIT_MS"); /* for tests: 0 looks at every step */
     if (forced)
         return strtoul(forced, NULL, 10) * UINT64_C(1000000);
-    uint64_t period_ns = (uint64_t)watch_period_ms(run) * 1000000;
+    uint64_t period_ns = watch_thorough_ticks(run) * (uint64_t)watch_period_ms(run) * 1000000;
     return period_ns < PERIOD_NS_MIN ? PERIOD_NS_MIN : period_ns;
 }
 

@@ -7,7 +7,8 @@
 #include "engine/shard.h"
 #include "shm/value_hash.h"
 
-enum { BLOCK_BYTES = 16384, BLOCK_ALIGNMENT = 16 };
+/* Most results are small, and there are many: their blocks begin small and grow. */
+enum { BLOCK_BYTES_MIN = 512, BLOCK_BYTES_MAX = 16384, BLOCK_ALIGNMENT = 16 };
 
 struct block {
     struct block *next;
@@ -15,11 +16,18 @@ struct block {
     max_align_t memory[];
 };
 
+static size_t next_block_bytes(const struct block *last, size_t wanted)
+{
+    size_t size = last ? last->bytes * 4 : BLOCK_BYTES_MIN;
+    size = size < BLOCK_BYTES_MAX ? size : BLOCK_BYTES_MAX;
+    return wanted > size ? wanted : size;
+}
+
 void *block_alloc(struct block **blocks, size_t bytes)
 {
     bytes = (bytes + BLOCK_ALIGNMENT - 1) / BLOCK_ALIGNMENT * BLOCK_ALIGNMENT;
     if (!*blocks || (*blocks)->bytes - (*blocks)->used < bytes) {
-        size_t size = bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES;
+        size_t size = next_block_bytes(*blocks, bytes);
         struct block *block = malloc(sizeof *block + size);
         if (!block)
             return NULL;

@@ -217,6 +217,13 @@ static bool hears_host(struct shard *shard, uint32_t seen, uint64_t now_ns)
     return true;
 }
 
+/* What a round that found work has brought about needs no other round at once: it sleeps over news, and all that can be
+ * offered is. */
+static bool may_rest(const struct shard *shard)
+{
+    return sleep_over_us(shard, shard->now_us) > 0 && has_enough(shard);
+}
+
 /* One round. True: there may be more to do at once. */
 static bool step(struct shard *shard, uint32_t seen)
 {
@@ -326,8 +333,10 @@ static void park(struct shard *shard, uint32_t seen, uint64_t timeout_ns)
     uint64_t grant_ns = grant_wait_ns(shard);
     timeout_ns = grant_ns < timeout_ns ? grant_ns : timeout_ns;
     if (shard->slot_used > 0 || shard->hold_used > 0) {
-        uint64_t audit_ns = shard->audit_at_ns > now_ns ? shard->audit_at_ns - now_ns : 0;
-        timeout_ns = audit_ns < timeout_ns ? audit_ns : timeout_ns;
+        uint64_t all_ns = (shard->looked_us + LOOK_AT_ALL_US) * 1000;
+        uint64_t look_ns = all_ns < shard->audit_at_ns ? all_ns : shard->audit_at_ns;
+        look_ns = look_ns > now_ns ? look_ns - now_ns : 0;
+        timeout_ns = look_ns < timeout_ns ? look_ns : timeout_ns;
     }
     uint64_t until_ns;
     bool kept;
@@ -345,7 +354,7 @@ static void *shard_thread(void *argument)
     while (!shard->stopping) {
         uint32_t seen = event_count_sample(shard->board.shard_events);
         audit_step(shard);
-        if (step(shard, seen) || shard->stopping)
+        if ((step(shard, seen) && !may_rest(shard)) || shard->stopping)
             continue;
         uint64_t wait_ns;
         if (recall_step(shard, &wait_ns) == 0)
