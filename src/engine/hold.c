@@ -151,7 +151,7 @@ int hold_open_lanes(struct shard *shard)
 uint32_t hold_home(const struct shard *shard, const struct sched_row *row)
 {
     uint64_t kept_under;
-    if (has_lanes(shard, row->grain.call))
+    if (row->worker != LINEAGE_NOBODY)
         return row->worker;
     if (!state_key(shard, row->grain, &kept_under))
         return DISPATCH_HOME_ANY;

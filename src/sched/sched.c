@@ -51,11 +51,14 @@ static void take(struct sched *sched, uint32_t call, uint32_t entity, enum sched
     if (second != NOBODY)
         __builtin_prefetch(row_at(sched, call, second), 1);
     sched->bulk.taken_since += queue == SCHED_READY;
-    if (row->root && queues->lane_count > 1)
-        sched->bulk.roots[row->root - 1].begun = true;
     *ret_row = (struct sched_row){.grain = {call, entity}, .queue = queue, .attempt = row->attempt};
     ret_row->follower = follower;
-    ret_row->worker = queues->first_worker + row->lane;
+    ret_row->worker = NOBODY;
+    if (has_lanes(sched, call)) {
+        ret_row->worker = queues->first_worker + row->lane;
+        if (row->root)
+            sched->bulk.roots[row->root - 1].begun = true;
+    }
     if (queue != SCHED_ISOLATION)
         return;
     ret_row->batch = row->batch;

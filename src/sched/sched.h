@@ -32,7 +32,7 @@ struct sched_row {
     struct grain grain;
     enum sched_queue queue;
     uint32_t attempt;    /* charged attempts so far: what the operator sees */
-    uint32_t worker;     /* that it is meant for, where its Call has lanes */
+    uint32_t worker;     /* that it is meant for, where its Call has lanes, else LINEAGE_NOBODY */
     uint32_t batch;      /* SCHED_ISOLATION: rows of one batch come one after another under one number; else 0 */
     uint32_t batch_left; /* rows of that batch still to come after this one */
     bool fresh_worker;   /* must run alone in a worker that has run nothing yet */
