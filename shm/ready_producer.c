@@ -138,7 +138,8 @@ static bool names(const struct ready_producer *producer, uint64_t word, uint32_t
     const struct ready_shadow *shadow = &producer->shadow[slot_index(producer, position)];
     return shadow->used && shadow->position == position && shadow->grain == grain && shadow->number == number &&
            (ready_state(word) == READY_SLOT_READY || ready_state(word) == READY_SLOT_CLAIMED) &&
-           ready_grain(word) == grain && ready_lap(word) == (ready_ring_lap(&producer->ring, position) & READY_LAP_MASK);
+           ready_grain(word) == grain &&
+           ready_lap(word) == (ready_ring_lap(&producer->ring, position) & READY_LAP_MASK);
 }
 
 enum ready_found ready_ring_find(const struct ready_producer *producer, uint32_t grain, uint64_t number,

@@ -3,7 +3,8 @@
  * The engine's own record of the rows that are out, so that no worker can keep one for ever by what it writes into
  * memory that it can write. A worker's claim page says which rows it has, since when, and whether they wait; all of
  * that may be forged. So a few times a deadline, as the supervisor does, each shard looks where its rows are and keeps,
- * by its own clock, since when each is there. Honest workers pass unnoticed: the supervisor ends them by their pages long before these bounds.
+ * by its own clock, since when each is there. Honest workers pass unnoticed: the supervisor ends them by their pages
+ * long before these bounds.
  *
  *   a row that is in no slot, in no page and, after a drain, in no ring   the Pool's rings are made anew (rebuild.c)
  *   a row that two pages name                                             the same
