@@ -276,8 +276,8 @@ static enum board_ring ring_for(enum sched_queue queue)
     return rings[queue];
 }
 
-/* Offers one row; `single`: an isolation batch that is this row alone. 0; -EAGAIN: no room, the row went back to the
- * front of its queue; else the run cannot go on. */
+/* Offers one row, or fails it; `single`: an isolation batch that is this row alone. 0; -EAGAIN: no room, the row went
+ * back to the front of its queue; else the run cannot go on. */
 static int offer(struct shard *shard, const struct sched_row *row, bool single)
 {
     struct reservation reserved;
@@ -363,8 +363,7 @@ static uint32_t offer_call(struct shard *shard, uint32_t call, uint64_t now_us)
         if (!in_batch)
             ready_ring_show(ring_of(shard, call, ring_for(row.queue)));
     }
-    if (in_batch) /* it found no room for all of it */
-        ready_ring_show(ring_of(shard, call, BOARD_ISOLATION));
+    ready_ring_show(ring_of(shard, call, BOARD_ISOLATION)); /* of a batch that is not out as a whole */
     return offered;
 }
 

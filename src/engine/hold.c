@@ -129,7 +129,7 @@ void hold_drop_worker(struct shard *shard, uint32_t worker)
     shard_settle(shard);
 }
 
-static bool has_lanes(const struct shard *shard, uint32_t call)
+static bool wants_lanes(const struct shard *shard, uint32_t call)
 {
     const struct plan_call *of = &shard->plan->calls[call];
     return of->domain != 0 && (of->op->flags & SHEAF_OPERATOR_STATE_OF_PARENT) != 0 &&
@@ -141,9 +141,10 @@ int hold_open_lanes(struct shard *shard)
     int result = 0;
     for (uint32_t call = 0; call < shard->plan->call_count && result == 0; call++) {
         uint32_t pool = shard->plan->calls[call].pool;
-        if (has_lanes(shard, call))
-            result = sched_set_lanes(shard->sched, call, shard->run->pool_first[pool], shard->run->pool_count[pool]);
-        shard->pools[pool].has_lanes |= has_lanes(shard, call);
+        if (!wants_lanes(shard, call))
+            continue;
+        result = sched_set_lanes(shard->sched, call, shard->run->pool_first[pool], shard->run->pool_count[pool]);
+        shard->pools[pool].has_lanes = true;
     }
     return result;
 }

@@ -217,14 +217,17 @@ static bool hears_host(struct shard *shard, uint32_t seen, uint64_t now_ns)
     return true;
 }
 
-/* What a round that found work has brought about needs no other round at once: it sleeps over news, and all that can be
- * offered is. */
+/* Where it sleeps over news, what a round brought about too late for itself may wait like them; but not what somebody
+ * waits for: memory, and orders that found no room. */
 static bool may_rest(const struct shard *shard)
 {
-    return sleep_over_us(shard, shard->now_us) > 0 && has_enough(shard);
+    uint64_t again = 0;
+    for (uint32_t word = 0; word < shard_news_words(shard); word++)
+        again |= shard->again[word];
+    return again == 0 && shard->over_ns > 0 && has_enough(shard);
 }
 
-/* One round. True: there may be more to do at once. */
+/* One round. True: another one is due at once. */
 static bool step(struct shard *shard, uint32_t seen)
 {
     uint64_t now_ns = clock_now_ns();
@@ -243,7 +246,8 @@ static bool step(struct shard *shard, uint32_t seen)
     batching_settle(shard);
     dispatch_publish(shard);
     tell_host(shard, work > 0 || counts_are_stale(shard));
-    return work > 0;
+    shard->over_ns = sleep_over_us(shard, shard->now_us) * 1000;
+    return work > 0 && !may_rest(shard);
 }
 
 /* `host`: what the host says counts too. */
@@ -304,7 +308,6 @@ static bool drop_ahead(struct shard *shard, const uint64_t *ahead)
 static bool promise(struct shard *shard, uint64_t now_ns, uint64_t *ret_until_ns, bool *ret_kept)
 {
     uint64_t ahead[BOARD_POOL_WORDS] = {0}, looks_ns = 0;
-    shard->over_ns = sleep_over_us(shard, now_ns / 1000) * 1000;
     uint64_t until_ns = shard->over_ns > 0 ? now_ns + shard->over_ns : 0;
     *ret_kept = false;
     if (until_ns > 0 && has_enough(shard)) {
@@ -333,10 +336,8 @@ static void park(struct shard *shard, uint32_t seen, uint64_t timeout_ns)
     uint64_t grant_ns = grant_wait_ns(shard);
     timeout_ns = grant_ns < timeout_ns ? grant_ns : timeout_ns;
     if (shard->slot_used > 0 || shard->hold_used > 0) {
-        uint64_t all_ns = (shard->looked_us + LOOK_AT_ALL_US) * 1000;
-        uint64_t look_ns = all_ns < shard->audit_at_ns ? all_ns : shard->audit_at_ns;
-        look_ns = look_ns > now_ns ? look_ns - now_ns : 0;
-        timeout_ns = look_ns < timeout_ns ? look_ns : timeout_ns;
+        uint64_t audit_ns = shard->audit_at_ns > now_ns ? shard->audit_at_ns - now_ns : 0;
+        timeout_ns = audit_ns < timeout_ns ? audit_ns : timeout_ns;
     }
     uint64_t until_ns;
     bool kept;
@@ -354,7 +355,7 @@ static void *shard_thread(void *argument)
     while (!shard->stopping) {
         uint32_t seen = event_count_sample(shard->board.shard_events);
         audit_step(shard);
-        if ((step(shard, seen) && !may_rest(shard)) || shard->stopping)
+        if (step(shard, seen) || shard->stopping)
             continue;
         uint64_t wait_ns;
         if (recall_step(shard, &wait_ns) == 0)

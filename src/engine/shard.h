@@ -211,7 +211,7 @@ struct shard {
     bool alone_drained;     /* ... which began with nothing out */
     enum alone_says alone;  /* what this step may offer */
     uint32_t heard;         /* the sample at which the inbox was taken in last */
-    uint64_t over_ns;       /* for so long it sleeps over news */
+    uint64_t over_ns;       /* for so long it sleeps over news after this step, 0: it does not */
     uint64_t child_look_ns; /* until then children may come untold (COMPLETION_CHILD_NS) */
     struct tells tells;     /* batches that workers told of, for how long to sleep over more of them */
     uint64_t offered_us;    /* rows that were due then were offered, as far as there was room */
@@ -458,7 +458,7 @@ void recover_give_back(struct shard *shard, struct slot *slot);
 enum alone_says alone_step(struct shard *shard);
 
 /* ---- audit.c ---- */
-/* How often to look: a few times a deadline. */
+/* How often to look: a few times a deadline, as the supervisor does (watch.h), but not more than ten times a second. */
 uint64_t audit_period_ns(const struct sheaf_run *run);
 /* Looks where all rows are, when it is time to; `shard->audit_at_ns` says when the next look is due. */
 void audit_step(struct shard *shard);

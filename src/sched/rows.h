@@ -8,7 +8,7 @@
 
 #include "sched/sched.h"
 
-#define NOBODY UINT32_MAX
+#define NOBODY LINEAGE_NOBODY
 #define ROWS_FIRST_BLOCK 64u
 
 enum row_place { ROW_NOWHERE, ROW_RETRY, ROW_READY, ROW_ASIDE, ROW_ISOLATION, ROW_OUT };

@@ -75,14 +75,35 @@ static void test_ready_rows_come_in_order(void **state)
     struct sched_row row;
     make_ready(bed, ROWS, 100);
     assert_int_equal(sched_queued(bed->sched, ROWS), 100);
-    for (uint32_t i = 0; i < 100; i++)
-        assert_int_equal(next(bed, ROWS, 0).grain.entity, i);
+    for (uint32_t i = 0; i < 100; i++) {
+        row = next(bed, ROWS, 0);
+        assert_int_equal(row.grain.entity, i);
+        assert_int_equal(row.worker, LINEAGE_NOBODY); /* without lanes it is for anyone */
+    }
     assert_int_equal(sched_next(bed->sched, ROWS, 0, &row), 0);
     sched_requeue_uncharged(bed->sched, (struct grain){ROWS, 7});
     assert_int_equal(sched_ready(bed->sched, (struct grain){ROWS, 200}), 0);
     row = next(bed, ROWS, 0);
     assert_int_equal(row.grain.entity, 7);
     assert_int_equal(row.attempt, 0);
+}
+
+/* A row that is recalled and goes out again has two claims, and the older one ends first or last. */
+static void test_the_newest_claim_is_known(void **state)
+{
+    struct bed *bed = *state;
+    const struct grain grain = {ROWS, 0};
+    make_ready(bed, ROWS, 1);
+    next(bed, ROWS, 0);
+    assert_int_equal(sched_claim(bed->sched, grain), 0);
+    sched_set_claim(bed->sched, grain, 7);
+    sched_requeue_uncharged(bed->sched, grain);
+    next(bed, ROWS, 0);
+    sched_set_claim(bed->sched, grain, 8);
+    sched_claim_over(bed->sched, grain, 7);
+    assert_int_equal(sched_claim(bed->sched, grain), 8);
+    sched_claim_over(bed->sched, grain, 8);
+    assert_int_equal(sched_claim(bed->sched, grain), 0);
 }
 
 static void test_retries_wait_and_go_first(void **state)
@@ -393,6 +414,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_ready_rows_come_in_order),
+        TEST(test_the_newest_claim_is_known),
         TEST(test_retries_wait_and_go_first),
         TEST(test_only_the_marked_row_is_charged),
         TEST(test_a_crash_of_a_used_worker_is_tried_alone),
