@@ -12,6 +12,7 @@
 
 enum {
     RING_ROWS_MIN = 1024,  /* rows a READY ring holds: enough that a busy Pool never waits for the shard's next look */
+    RING_ROWS_MAX = 8192,  /* more, for many workers with large batches, would cost more memory than looks */
     RING_ROWS_RETRY = 256, /* retries are rare, and what does not fit waits in its queue */
     OFFERED_MIN = 64,      /* rows of a Call offered at once, at least */
     OFFERED_PER_WORKER = 32,
@@ -388,27 +389,44 @@ void shard_wake_all(const struct sheaf_run *run)
 
 /* ---- life ---- */
 
-/* Rows of the READY and isolation rings: whole batches fit, several times over. */
-static uint32_t ring_rows(uint32_t batch_rows)
+/* Rows of the isolation ring: whole batches fit, several times over. */
+static uint64_t isolation_rows(const struct shard *shard)
+{
+    uint64_t rows = 1;
+    for (uint32_t call = 0; call < shard->plan->call_count; call++) {
+        uint64_t batches = 4 * (uint64_t)run_batch_rows(&shard->plan->calls[call]);
+        rows = batches > rows ? batches : rows;
+    }
+    return rows;
+}
+
+/* Rows of a READY ring: as many, and where all workers of a Pool end their batches at about the same time, which they
+ * do from the start on, one batch for each. */
+static uint64_t ready_rows(const struct shard *shard)
 {
     const char *forced = getenv("SHEAF_RING_ROWS"); /* for tests: rings that are full all the time */
-    unsigned long least = forced ? strtoul(forced, NULL, 10) : RING_ROWS_MIN;
-    least = least >= 2 && least <= RING_ROWS_MIN ? least : RING_ROWS_MIN;
-    return power_of_two((uint64_t)batch_rows * 4 > least ? (uint64_t)batch_rows * 4 : least);
+    uint64_t least = forced ? strtoul(forced, NULL, 10) : 0, rows = RING_ROWS_MIN;
+    if (least >= 2 && least <= RING_ROWS_MIN)
+        return least;
+    for (uint32_t call = 0; call < shard->plan->call_count; call++) {
+        const struct plan_call *of = &shard->plan->calls[call];
+        uint64_t batches = (uint64_t)run_batch_rows(of) * shard->run->pool_count[of->pool];
+        rows = batches > rows ? batches : rows;
+    }
+    return rows < RING_ROWS_MAX ? rows : RING_ROWS_MAX;
 }
 
 static int create_board(struct shard *shard)
 {
     const struct sheaf_plan *plan = shard->plan;
-    uint32_t batch_rows = 1;
-    for (uint32_t call = 0; call < plan->call_count; call++)
-        batch_rows = run_batch_rows(&plan->calls[call]) > batch_rows ? run_batch_rows(&plan->calls[call]) : batch_rows;
-    uint32_t rows = ring_rows(batch_rows);
+    uint64_t isolation = isolation_rows(shard), ready = ready_rows(shard);
     struct board_shape shape = {
         .shard = shard->number,
         .call_count = plan->call_count ? plan->call_count : 1, /* a program may have no Call: then nobody works here */
         .pool_count = plan->pool_count ? plan->pool_count : 1,
-        .ring_capacity = {[BOARD_RETRY] = RING_ROWS_RETRY, [BOARD_READY] = rows, [BOARD_ISOLATION] = rows},
+        .ring_capacity = {[BOARD_RETRY] = RING_ROWS_RETRY,
+                          [BOARD_READY] = power_of_two(ready > isolation ? ready : isolation),
+                          [BOARD_ISOLATION] = power_of_two(isolation > RING_ROWS_MIN ? isolation : RING_ROWS_MIN)},
         .dispatch_capacity = shard->run->slots_per_shard * shard->run->shard_count,
     };
     int result = board_create(&shape, place_shard_memory(shard->run, shard->number), &shard->board);
