@@ -400,9 +400,7 @@ static uint64_t isolation_rows(const struct shard *shard)
     return rows;
 }
 
-/* Rows of a READY ring: as many, and where all workers of a Pool end their batches at about the same time, which they
- * do from the start on, one batch for each. */
-static uint64_t ready_rows(const struct shard *shard)
+uint64_t shard_ready_rows(const struct shard *shard)
 {
     const char *forced = getenv("SHEAF_RING_ROWS"); /* for tests: rings that are full all the time */
     uint64_t least = forced ? strtoul(forced, NULL, 10) : 0, rows = RING_ROWS_MIN;
@@ -419,7 +417,7 @@ static uint64_t ready_rows(const struct shard *shard)
 static int create_board(struct shard *shard)
 {
     const struct sheaf_plan *plan = shard->plan;
-    uint64_t isolation = isolation_rows(shard), ready = ready_rows(shard);
+    uint64_t isolation = isolation_rows(shard), ready = shard_ready_rows(shard);
     struct board_shape shape = {
         .shard = shard->number,
         .call_count = plan->call_count ? plan->call_count : 1, /* a program may have no Call: then nobody works here */

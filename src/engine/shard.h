@@ -296,6 +296,9 @@ void shard_tell_in_time(struct shard *shard, struct message *message);
 /* Something changed that all shards look at. Any thread. */
 void shard_wake_all(const struct sheaf_run *run);
 
+/* Rows for which a READY ring has room, at least: enough for busy workers until the shard looks again, and a batch for
+ * each worker of a Pool: from the start on they end theirs at about the same time. */
+uint64_t shard_ready_rows(const struct shard *shard);
 /* A record told of a batch that ran so long. */
 void shard_note_batch(struct shard *shard, uint64_t run_ns);
 /* After every lineage event: acts on what its effects collected. */

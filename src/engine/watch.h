@@ -85,8 +85,9 @@ static inline uint64_t watch_own_ns(uint64_t elapsed_ns, uint64_t waited_ns)
 
 /* How often to look, so that a deadline is kept to a quarter of it. */
 int watch_period_ms(const struct sheaf_run *run);
-/* In every so many ticks everything is looked at, by the supervisor and by shards (audit.c); in the others what costs little, and who is near its share of memory.
- * A long deadline is kept to a sixteenth of it, or four seconds, and a tick. */
+/* In every so many ticks everything is looked at, by the supervisor and by shards (audit.c); in the others what costs
+ * little, and who is near its share of memory. A long deadline is kept to a sixteenth of it, or four seconds, and a
+ * tick. */
 uint64_t watch_thorough_ticks(const struct sheaf_run *run);
 /* It ended by itself with no row running: to be replaced, and nobody's fault. */
 bool process_ended_well(const struct sheaf_run *run, uint32_t worker, const struct process *process, int status);
