@@ -16,7 +16,7 @@ enum {
     RING_ROWS_RETRY = 256, /* retries are rare, and what does not fit waits in its queue */
     OFFERED_MIN = 64,      /* rows of a Call offered at once, at least */
     OFFERED_PER_WORKER = 32,
-    OVER_PART_OF_BATCH = 6, /* of what a batch takes its answer may wait so much for others */
+    OVER_PART_OF_BATCH = 5, /* of what a batch takes its answer may wait so much for others */
     OVER_US_MAX = 100000,
     OVER_US_MIN = 2000,       /* a shorter sleep is not worth a timer, nor is a longer one to be noticed */
     OVER_BATCHES = 2,         /* expected meanwhile, at least */
