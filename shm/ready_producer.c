@@ -30,7 +30,7 @@ static bool sealed(const struct ready_producer *producer, uint64_t word)
 /* The slot of `position` when what was there is over: EMPTY(lap + 1). */
 static uint64_t empty_after(const struct ready_producer *producer, uint64_t position)
 {
-    return seal(producer, ready_body(READY_SLOT_EMPTY, ready_ring_lap(&producer->ring, position) + 1, 0, 0));
+    return seal(producer, ready_body(READY_SLOT_EMPTY, ready_lap_of(position, producer->ring.capacity) + 1, 0, 0));
 }
 
 /* Everything EMPTY from `tail` on, which begins a lap. The epoch goes first: no word of the old one checks out under
@@ -43,7 +43,7 @@ static void start_epoch(struct ready_producer *producer, uint32_t epoch, uint64_
     store_release_u32(&ring->notice->epoch, epoch);
     for (uint32_t i = 0; i < ring->capacity; i++) {
         producer->shadow[i] = (struct ready_shadow){0};
-        uint64_t empty = seal(producer, ready_body(READY_SLOT_EMPTY, ready_ring_lap(ring, tail), 0, 0));
+        uint64_t empty = seal(producer, ready_body(READY_SLOT_EMPTY, ready_lap_of(tail, ring->capacity), 0, 0));
         store_release_u64(&ring->slots->words[i], empty);
     }
     store_release_u64(&ring->slots->head, tail);
@@ -106,7 +106,7 @@ int ready_ring_put(struct ready_producer *producer, uint32_t grain, uint64_t num
     if (status)
         return status;
     producer->shadow[slot_index(producer, position)] = (struct ready_shadow){position, number, grain, 1};
-    uint64_t lap = ready_ring_lap(&producer->ring, position);
+    uint64_t lap = ready_lap_of(position, producer->ring.capacity);
     /* P2: release, partner C1: who claims the row sees its descriptor (P1). Nobody but the shard leaves EMPTY. */
     store_release_u64(slot_at(producer, position), seal(producer, ready_body(READY_SLOT_READY, lap, grain, 0)));
     SHEAF_CRASH_POINT("ready.pushed");
@@ -138,8 +138,7 @@ static bool names(const struct ready_producer *producer, uint64_t word, uint32_t
     const struct ready_shadow *shadow = &producer->shadow[slot_index(producer, position)];
     return shadow->used && shadow->position == position && shadow->grain == grain && shadow->number == number &&
            (ready_state(word) == READY_SLOT_READY || ready_state(word) == READY_SLOT_CLAIMED) &&
-           ready_grain(word) == grain &&
-           ready_lap(word) == (ready_ring_lap(&producer->ring, position) & READY_LAP_MASK);
+           ready_grain(word) == grain && ready_lap(word) == ready_lap_of(position, producer->ring.capacity);
 }
 
 enum ready_found ready_ring_find(const struct ready_producer *producer, uint32_t grain, uint64_t number,

@@ -28,7 +28,7 @@ static shared_u64 *slot_of(const struct ready_ring *ring, uint64_t position)
 
 static uint64_t lap_of(const struct ready_ring *ring, uint64_t position)
 {
-    return ready_ring_lap(ring, position) & READY_LAP_MASK;
+    return ready_lap_of(position, ring->capacity);
 }
 
 static uint64_t ring_seed(const struct ready_ring *ring)

@@ -52,12 +52,6 @@ struct ready_ring {
     uint32_t salt; /* the ring's number, part of the check tag: a word copied from another ring does not check out */
 };
 
-/* The lap of a position. A shift: to divide would cost more than all else that is done for a slot. */
-static inline uint64_t ready_ring_lap(const struct ready_ring *ring, uint64_t position)
-{
-    return position >> __builtin_ctz(ring->capacity);
-}
-
 static inline uint64_t ready_ring_slots_bytes(uint32_t capacity)
 {
     return sizeof(struct ready_ring_slots) + (uint64_t)capacity * sizeof(shared_u64);

@@ -67,4 +67,10 @@ static inline uint64_t ready_lap(uint64_t word)
     return word >> READY_LAP_SHIFT & READY_LAP_MASK;
 }
 
+/* The lap of a position, as words have it. A shift: to divide would cost more than all else that is done for a slot. */
+static inline uint64_t ready_lap_of(uint64_t position, uint32_t capacity)
+{
+    return position >> __builtin_ctz(capacity) & READY_LAP_MASK;
+}
+
 #endif

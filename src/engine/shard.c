@@ -389,10 +389,18 @@ void shard_wake_all(const struct sheaf_run *run)
 
 /* ---- life ---- */
 
+/* READY and isolation rings have room for so many rows at least. */
+static uint64_t ring_rows_min(void)
+{
+    const char *forced = getenv("SHEAF_RING_ROWS"); /* for tests: rings that are full all the time */
+    uint64_t rows = forced ? strtoul(forced, NULL, 10) : RING_ROWS_MIN;
+    return rows >= 2 && rows <= RING_ROWS_MIN ? rows : RING_ROWS_MIN;
+}
+
 /* Rows of the isolation ring: whole batches fit, several times over. */
 static uint64_t isolation_rows(const struct shard *shard)
 {
-    uint64_t rows = 1;
+    uint64_t rows = ring_rows_min();
     for (uint32_t call = 0; call < shard->plan->call_count; call++) {
         uint64_t batches = 4 * (uint64_t)run_batch_rows(&shard->plan->calls[call]);
         rows = batches > rows ? batches : rows;
@@ -402,10 +410,9 @@ static uint64_t isolation_rows(const struct shard *shard)
 
 uint64_t shard_ready_rows(const struct shard *shard)
 {
-    const char *forced = getenv("SHEAF_RING_ROWS"); /* for tests: rings that are full all the time */
-    uint64_t least = forced ? strtoul(forced, NULL, 10) : 0, rows = RING_ROWS_MIN;
-    if (least >= 2 && least <= RING_ROWS_MIN)
-        return least;
+    uint64_t rows = ring_rows_min();
+    if (rows < RING_ROWS_MIN)
+        return rows; /* as they are to be full */
     for (uint32_t call = 0; call < shard->plan->call_count; call++) {
         const struct plan_call *of = &shard->plan->calls[call];
         uint64_t batches = (uint64_t)run_batch_rows(of) * shard->run->pool_count[of->pool];
@@ -424,7 +431,7 @@ static int create_board(struct shard *shard)
         .pool_count = plan->pool_count ? plan->pool_count : 1,
         .ring_capacity = {[BOARD_RETRY] = RING_ROWS_RETRY,
                           [BOARD_READY] = power_of_two(ready > isolation ? ready : isolation),
-                          [BOARD_ISOLATION] = power_of_two(isolation > RING_ROWS_MIN ? isolation : RING_ROWS_MIN)},
+                          [BOARD_ISOLATION] = power_of_two(isolation)},
         .dispatch_capacity = shard->run->slots_per_shard * shard->run->shard_count,
     };
     int result = board_create(&shape, place_shard_memory(shard->run, shard->number), &shard->board);

@@ -31,28 +31,20 @@ int supervisor_listen(struct supervisor *supervisor, int fd, enum heard what, ui
     return epoll_ctl(supervisor->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
 }
 
-static void wake_pools(struct sheaf_run *run)
+/* All but shards that have said that they look by themselves after `but_ns`. */
+static void wake_waiters(struct sheaf_run *run, uint64_t but_ns)
 {
     for (uint32_t pool = 0; pool < run->plan->pool_count; pool++)
         event_count_bump_always(&run->shards[0]->board.pool_events[pool]);
-}
-
-/* Bounds what a hostile worker can cost that meddles with event counts. A shard that will look by itself in a moment is
- * left asleep: to wake it costs as much as a look. */
-static void wake_now_and_then(struct sheaf_run *run, uint64_t now_ns)
-{
-    wake_pools(run);
     for (uint32_t shard = 0; shard < run->shard_count; shard++) {
-        if (atomic_load_explicit(&run->shards[shard]->looks_ns, memory_order_relaxed) <= now_ns)
+        if (atomic_load_explicit(&run->shards[shard]->looks_ns, memory_order_relaxed) <= but_ns)
             event_count_bump_always(run->shards[shard]->board.shard_events);
     }
 }
 
 void supervisor_wake_waiters(struct sheaf_run *run)
 {
-    wake_pools(run);
-    for (uint32_t shard = 0; shard < run->shard_count; shard++)
-        event_count_bump_always(run->shards[shard]->board.shard_events);
+    wake_waiters(run, UINT64_MAX);
 }
 
 int supervisor_tell_shards(struct supervisor *supervisor, const struct message_worker *message)
@@ -199,7 +191,9 @@ static void *supervisor_thread(void *argument)
             next_tick_ns = now_ns + (uint64_t)period_ms * 1000000;
         }
         if (now_ns >= next_bump_ns) {
-            wake_now_and_then(run, now_ns);
+            /* Bounds what a hostile worker can cost that meddles with event counts. A shard that looks in a moment is
+             * left asleep: to wake it costs as much as a look. */
+            wake_waiters(run, now_ns);
             next_bump_ns = now_ns + BUMP_MS * UINT64_C(1000000);
         }
         wait_for_events(supervisor, (int)((next_tick_ns - now_ns) / 1000000) + 1);
